@@ -1,0 +1,1 @@
+"""The program ``shmcast``: one module per family of subcommands."""
