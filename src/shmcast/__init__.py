@@ -2,4 +2,51 @@
 
 from __future__ import annotations
 
+from shmcast.errors import (
+    CopyFailed,
+    Corrupt,
+    DeadlineMissed,
+    Incompatible,
+    MailboxFull,
+    MailboxLost,
+    MessageTooLarge,
+    NotPermitted,
+    PeerDead,
+    Rejected,
+    ShmcastError,
+)
+from shmcast.mailbox.core import CopyState, Protocol
+from shmcast.mailbox.domain import Domain
+from shmcast.mailbox.mailbox import Mailbox
+from shmcast.mailbox.receiver import Receiver, View, Wait
+from shmcast.mailbox.records import Message, Receipt
+from shmcast.mailbox.sender import Loan, Sender
+from shmcast.realtime.bounds import Bounds
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "Bounds",
+    "CopyFailed",
+    "CopyState",
+    "Corrupt",
+    "DeadlineMissed",
+    "Domain",
+    "Incompatible",
+    "Loan",
+    "Mailbox",
+    "MailboxFull",
+    "MailboxLost",
+    "Message",
+    "MessageTooLarge",
+    "NotPermitted",
+    "PeerDead",
+    "Protocol",
+    "Receipt",
+    "Receiver",
+    "Rejected",
+    "Sender",
+    "ShmcastError",
+    "View",
+    "Wait",
+]

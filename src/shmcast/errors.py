@@ -5,6 +5,9 @@ Nothing is half-done after an error: a message is delivered by every receiver or
 
 from __future__ import annotations
 
+import errno
+import os
+
 
 class ShmcastError(Exception):
     """Root of all errors raised by shmcast."""
@@ -48,3 +51,58 @@ class Incompatible(ShmcastError):
 
 class Corrupt(ShmcastError):
     """Bytes that no shmcast process can have written."""
+
+
+# What the C core returns (enum sc_error in csrc/api.h), what it means, and what to do next.
+_MEANINGS: dict[int, tuple[type[Exception], str]] = {
+    -1001: (
+        MailboxLost,
+        "every copy is lost: create it again (a copy that fails should be replaced while another "
+        "is intact, see Mailbox.replace)",
+    ),
+    -1002: (Rejected, "the message was decided against; nobody delivered it: send it again"),
+    -1003: (
+        DeadlineMissed,
+        "this member broke its time bound and was evicted: open a new sender or receiver",
+    ),
+    -1004: (MailboxFull, "no room before the deadline; nothing was written: wait, or receive more"),
+    -1005: (MessageTooLarge, "larger than message_size; nothing was written"),
+    -1006: (PeerDead, "the process at the other end is dead"),
+    -1007: (
+        Incompatible,
+        "written by another layout version, byte order or boot: remove it and create it again",
+    ),
+    -1008: (Corrupt, "not a shmcast segment, or damaged: remove it and create it again"),
+    -1009: (CopyFailed, "the copy that held this data failed; the others go on: try again"),
+    -1010: (ValueError, "the handle is closed"),
+    -1011: (
+        RuntimeError,
+        "the handle belongs to the parent process: open the mailbox again after fork",
+    ),
+    -1012: (TimeoutError, "nothing came before the deadline"),
+    -1013: (FileExistsError, "it exists already: open it, or remove it first"),
+    -1014: (FileNotFoundError, "it does not exist: create it first"),
+    -1015: (ValueError, "a parameter is out of range"),
+    -1016: (
+        OSError,
+        "/dev/shm is full: free some (shmcast ls, shmcast rm) or ask for fewer or smaller slots",
+    ),
+    -1017: (
+        MailboxFull,
+        "every place is taken by a living process: close one, or create it with more",
+    ),
+    -1018: (MailboxLost, "it was removed: create it again"),
+    -1019: (DeadlineMissed, "a copy was being replaced for longer than the deadline: try again"),
+}
+
+
+def error_from(code: int, what: str) -> Exception:
+    """The exception for a negative result of the core. `what` names the object concerned."""
+    if code in _MEANINGS:
+        kind, text = _MEANINGS[code]
+        if kind is OSError:
+            return OSError(errno.ENOSPC, f"{what}: {text}")
+        return kind(f"{what}: {text}")
+    if -code in (errno.EACCES, errno.EPERM):
+        return NotPermitted(-code, f"{what}: no permission; create it with mode= and group=")
+    return OSError(-code, f"{what}: {os.strerror(-code)}")

@@ -1,0 +1,159 @@
+/* api.h: the C API. cffi parses this file as it is, so it has no preprocessor lines; include
+ * api_types.h before it.
+ *
+ * Functions return 0 or a count, or a negative value of enum sc_error or of -errno. Times are in
+ * nanoseconds of CLOCK_MONOTONIC. A deadline is absolute; with its highest bit set, the rest is a
+ * time from now on, which saves the caller a look at the clock. UINT64_MAX waits without deadline
+ * (the caller must have another way out: closing the handle ends the wait).
+ */
+
+enum sc_limit {
+    SC_COPIES_MAX = 8,
+    SC_SENDERS_MAX = 64,
+    SC_RECEIVERS_MAX = 64,
+    SC_MAILBOXES_MAX = 48,
+    SC_NAME_MAX = 100,        /* bytes of a name, without its end */
+    SC_BATCH_MAX = 4096       /* messages of one send operation */
+};
+
+enum sc_protocol { SC_CRASH = 1, SC_TIMING = 2, SC_EAGER = 3 };
+
+enum sc_error {
+    SC_LOST = -1001,          /* no copy is left */
+    SC_REJECTED = -1002,      /* decided against */
+    SC_LATE = -1003,          /* deadline passed, or this member was evicted for being late */
+    SC_FULL = -1004,          /* no room before the deadline; nothing written */
+    SC_TOO_LARGE = -1005,
+    SC_PEER_DEAD = -1006,
+    SC_INCOMPATIBLE = -1007,
+    SC_CORRUPT = -1008,
+    SC_COPY_FAILED = -1009,
+    SC_CLOSED = -1010,        /* the handle was closed */
+    SC_FORKED = -1011,        /* the handle belongs to the parent process */
+    SC_TIMEOUT = -1012,       /* nothing came before the deadline */
+    SC_EXISTS = -1013,
+    SC_MISSING = -1014,
+    SC_INVALID = -1015,       /* a parameter out of range */
+    SC_NO_SPACE = -1016,      /* /dev/shm is full */
+    SC_NO_LANE = -1017,       /* every place for a sender, or receiver, is taken */
+    SC_REMOVED = -1018,       /* the mailbox was removed */
+    SC_FROZEN = -1019         /* a copy is being replaced; it took longer than the deadline */
+};
+
+/* Derived bounds, all in ns; realtime/bounds.py computes them. */
+struct sc_bounds {
+    uint64_t send_ns;         /* Δs: a send is over, or may be rejected */
+    uint64_t receive_ns;      /* Δr */
+    uint64_t decide_ns;       /* δd: deciding in one copy */
+    uint64_t epsilon_ns;      /* ε: largest difference between two clocks */
+    uint64_t poll_ns;         /* p: longest sleep before looking again */
+    uint64_t expiry_ns;       /* χ: `timing` processes a message after ts + χ + ε */
+    uint64_t hold_ns;         /* a receiver that stops the senders longer than this is late */
+};
+
+struct sc_domain_params {
+    uint32_t copies;
+    uint32_t senders;
+    uint32_t mailboxes;       /* 1 for a mailbox by itself */
+    uint32_t protocol;
+    uint32_t mode;            /* permission bits of the segments */
+    int64_t group_id;         /* -1: leave */
+    struct sc_bounds bounds;
+};
+
+struct sc_mailbox_params {
+    uint64_t message_bytes;
+    uint32_t capacity;        /* slots per lane, a power of two */
+    uint32_t receivers;
+    uint32_t checksum;        /* 1: payloads are checked too, 0: control data only */
+    uint32_t evict;           /* 1: a receiver that holds up senders beyond hold_ns is evicted */
+};
+
+struct sc_receipt {
+    uint64_t timestamp;
+    uint64_t sequence;        /* of the first message of the operation */
+    uint64_t position;        /* in its lane; meaningful for one mailbox */
+};
+
+struct sc_message {
+    uint64_t timestamp;
+    uint64_t sequence;
+    uint64_t sender;
+    uint64_t bytes;
+    uint64_t offset;          /* of the payload in the caller's buffer */
+};
+
+struct sc_part { const void *data; uint64_t bytes; };
+
+struct sc_copy_info { uint64_t serial; int32_t intact; };
+
+struct sc_sender_stats {
+    uint64_t held, pid;
+    uint64_t operations, messages, bytes, rejected, full, late, worst_ns;
+};
+
+struct sc_receiver_stats {
+    uint64_t held, pid;
+    uint64_t messages, bytes, rejected, resolved, violations, sleeps, worst_ns, depth;
+};
+
+typedef struct sc_domain sc_domain;
+typedef struct sc_sender sc_sender;
+typedef struct sc_receiver sc_receiver;
+
+/* Domains. A mailbox by itself is a domain with one mailbox. */
+int sc_domain_create(const char *name, const struct sc_domain_params *params, sc_domain **out);
+int sc_domain_publish(sc_domain *domain);   /* until then it has no name and vanishes on close */
+int sc_domain_open(const char *name, uint64_t deadline, sc_domain **out);
+void sc_domain_close(sc_domain *domain);
+int sc_domain_remove(const char *name);
+int sc_domain_params(sc_domain *domain, struct sc_domain_params *out);
+int sc_domain_copies(sc_domain *domain, struct sc_copy_info *out, int max);
+int sc_domain_replace(sc_domain *domain, uint64_t deadline);
+int sc_domain_reap(sc_domain *domain);
+uint64_t sc_domain_minor_faults(void);
+
+/* Mailboxes of a domain, named by their index. */
+int sc_mailbox_create(sc_domain *domain, const char *name, const struct sc_mailbox_params *params,
+                      uint64_t deadline);
+int sc_mailbox_find(sc_domain *domain, const char *name);
+int sc_mailbox_name(sc_domain *domain, int box, char *out, size_t size);
+int sc_mailbox_params(sc_domain *domain, int box, struct sc_mailbox_params *out);
+int sc_mailbox_remove(sc_domain *domain, int box);
+int sc_domain_sender_stats(sc_domain *domain, int lane, struct sc_sender_stats *out);
+int sc_mailbox_receiver_stats(sc_domain *domain, int box, int slot, struct sc_receiver_stats *out);
+
+/* Senders. `boxes` is a set of mailbox indices, bit i for mailbox i. */
+int sc_sender_open(sc_domain *domain, uint64_t deadline, sc_sender **out);
+int sc_sender_close(sc_sender *sender);
+uint64_t sc_sender_id(sc_sender *sender);
+int sc_send(sc_sender *sender, uint64_t boxes, const void *data, uint64_t bytes, uint64_t deadline,
+            struct sc_receipt *out);
+int sc_send_many(sc_sender *sender, uint64_t boxes, const struct sc_part *parts, uint32_t count,
+                 uint64_t deadline, struct sc_receipt *out);
+int sc_send_packed(sc_sender *sender, uint64_t boxes, const void *data, const uint64_t *sizes,
+                   uint32_t count, uint64_t deadline, struct sc_receipt *out);
+int sc_loan(sc_sender *sender, int box, uint64_t bytes, uint64_t deadline, void **out);
+int sc_loan_send(sc_sender *sender, uint64_t bytes, uint64_t deadline, struct sc_receipt *out);
+int sc_loan_drop(sc_sender *sender);
+int sc_confirm(sc_sender *sender, int box, uint64_t position, uint64_t deadline);
+
+/* Receivers. */
+int sc_receiver_open(sc_domain *domain, int box, uint64_t deadline, sc_receiver **out);
+int sc_receiver_close(sc_receiver *receiver);
+int sc_receiver_leave(sc_receiver *receiver);
+int sc_receiver_wait_style(sc_receiver *receiver, uint64_t spin_ns);
+int sc_receive(sc_receiver *receiver, void *buffer, uint64_t size, uint64_t deadline,
+               struct sc_message *out);
+int sc_receive_many(sc_receiver *receiver, void *buffer, uint64_t size, uint64_t deadline,
+                    struct sc_message *out, uint32_t max);
+int sc_view(sc_receiver *receiver, uint64_t deadline, struct sc_message *out, const void **data);
+int sc_view_release(sc_receiver *receiver);
+uint64_t sc_receiver_depth(sc_receiver *receiver);
+
+/* Clock, and faults for tests: they change this process only, or one copy. */
+uint64_t sc_now(void);
+uint64_t sc_clock(void);
+void sc_clock_fault(int64_t offset_ns, int64_t drift_ppb);
+int sc_fault_poison(sc_domain *domain, int copy);
+uint32_t sc_crc32c(const void *data, uint64_t bytes);

@@ -1,0 +1,369 @@
+/* domain.c: create, open, remove a domain; its copies as this process has them mapped. */
+#define _GNU_SOURCE
+#include "core.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define BORN_POLL_NS 1000000
+
+static int check_params(const char *name, const struct sc_domain_params *p)
+{
+    const struct sc_bounds *b = &p->bounds;
+    if (segment_name_ok(name))
+        return SC_INVALID;
+    if (p->copies < 1 || p->copies > SC_COPIES_MAX || p->senders < 1 ||
+        p->senders > SC_SENDERS_MAX || p->mailboxes < 1 || p->mailboxes > SC_MAILBOXES_MAX ||
+        p->protocol < SC_CRASH || p->protocol > SC_EAGER)
+        return SC_INVALID;
+    return b->send_ns == 0 || b->poll_ns == 0 ? SC_INVALID : 0;
+}
+
+static int fill_fixed(struct segment_fixed *f, const char *name, const struct sc_domain_params *p)
+{
+    struct identity self = sys_self();
+    memset(f, 0, sizeof *f);
+    f->magic = SEGMENT_MAGIC;
+    f->layout_version = LAYOUT_VERSION;
+    f->byte_order = BYTE_ORDER_MARK;
+    f->table_bytes = table_bytes(p->senders, p->mailboxes);
+    f->copies = p->copies;
+    f->senders = p->senders;
+    f->mailboxes = p->mailboxes;
+    f->protocol = p->protocol;
+    f->bounds = p->bounds;
+    f->creator_pid = self.pid;
+    f->creator_start = self.start_ticks;
+    f->creator_space = self.pid_space;
+    snprintf(f->name, sizeof f->name, "%s", name);
+    int rc = sys_boot_id(f->boot_id);
+    return rc ? rc : sys_random(f->domain_id, sizeof f->domain_id);
+}
+
+static struct sc_domain *new_domain(const char *name)
+{
+    struct sc_domain *d = calloc(1, sizeof *d);
+    if (!d)
+        return NULL;
+    snprintf(d->name, sizeof d->name, "%s", name);
+    d->fork_generation = sys_fork_generation();
+    pthread_mutexattr_t recursive;                   /* mapping may find a copy dead, and refresh */
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&d->lock, &recursive);
+    pthread_mutexattr_destroy(&recursive);
+    return d;
+}
+
+static void take_params(struct sc_domain *d, const struct segment_fixed *f)
+{
+    d->params.copies = f->copies;
+    d->params.senders = f->senders;
+    d->params.mailboxes = f->mailboxes;
+    d->params.protocol = f->protocol;
+    d->params.bounds = f->bounds;
+    d->params.group_id = -1;
+    memcpy(d->id, f->domain_id, sizeof d->id);
+}
+
+int sc_domain_create(const char *name, const struct sc_domain_params *params, sc_domain **out)
+{
+    struct segment_fixed fixed;
+    int rc = check_params(name, params);
+    if (rc == 0)
+        rc = fill_fixed(&fixed, name, params);
+    if (rc == 0)
+        rc = guard_install();
+    if (rc)
+        return rc;
+    struct sc_domain *d = new_domain(name);
+    if (!d)
+        return -ENOMEM;
+    take_params(d, &fixed);
+    d->params.mode = params->mode;
+    d->params.group_id = params->group_id;
+    for (uint32_t i = 0; i < params->copies && rc == 0; i++) {
+        fixed.serial = i;
+        rc = segment_create(&fixed, fixed.table_bytes, params->mode, params->group_id,
+                            &d->copies[i]);
+        if (rc == 0)
+            STORE_RELEASE(&d->copy_count, (int)i + 1);
+    }
+    if (rc) {
+        sc_domain_close(d);
+        return rc;
+    }
+    *out = d;
+    return 0;
+}
+
+/* Removes what a creator left that died between naming its segments and calling them born. */
+static bool clear_stillborn(const char *name)
+{
+    uint64_t serials[SERIALS_MAX];
+    int count = segment_list(name, serials, SERIALS_MAX);
+    bool cleared = count > 0;
+    for (int i = 0; i < count; i++) {
+        struct copy copy;
+        struct segment_fixed f;
+        if (segment_open(name, serials[i], &copy, &f) != 0)
+            return false;
+        struct identity creator = {(uint32_t)f.creator_pid, f.creator_start,
+                                   (uint32_t)f.creator_space};
+        bool stillborn = LOAD_ACQUIRE(&header_of(&copy)->born) == seal(0) &&
+                         sys_liveness(&creator) == PROCESS_DEAD;
+        segment_close(&copy);
+        if (!stillborn)
+            return false;
+    }
+    for (int i = 0; i < count; i++)
+        segment_unlink(name, serials[i]);
+    return cleared;
+}
+
+static int link_all(struct sc_domain *d)
+{
+    int linked = LOAD_RELAXED(&d->copy_count);
+    int rc = 0;
+    while (linked > 0 && (rc = segment_link(d->name, &d->copies[linked - 1])) == 0)
+        linked--;
+    if (rc)
+        for (int i = linked; i < LOAD_RELAXED(&d->copy_count); i++)
+            segment_unlink(d->name, (uint64_t)i);
+    return rc;
+}
+
+int sc_domain_publish(sc_domain *d)
+{
+    uint64_t serials[SERIALS_MAX];
+    int rc = check_usable(d);
+    if (rc)
+        return rc;
+    if (segment_list(d->name, serials, SERIALS_MAX) > 0 && !clear_stillborn(d->name))
+        return SC_EXISTS;
+    if ((rc = link_all(d)))
+        return rc;
+    for (int i = 0; i < LOAD_RELAXED(&d->copy_count); i++)
+        STORE_RELEASE(&header_of(&d->copies[i])->born, seal(1));
+    return 0;
+}
+
+/* Opens every named segment that belongs to the same domain as the first valid one. */
+static int open_segments(struct sc_domain *d)
+{
+    uint64_t serials[SERIALS_MAX];
+    int named = segment_list(d->name, serials, SERIALS_MAX);
+    if (named <= 0)
+        return named < 0 ? named : SC_MISSING;
+    int opened = 0, last_error = SC_LOST;
+    for (int i = 0; i < named; i++) {
+        struct copy copy;
+        struct segment_fixed f;
+        int rc = segment_open(d->name, serials[i], &copy, &f);
+        if (rc == 0 && opened && memcmp(f.domain_id, d->id, sizeof d->id) != 0) {
+            segment_close(&copy);
+            rc = SC_CORRUPT;
+        }
+        if (rc == -EACCES || rc == -EPERM || rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE)
+            return rc;                               /* our trouble, not the copy's */
+        if (rc) {
+            last_error = rc;
+            continue;
+        }
+        if (!opened++)
+            take_params(d, &f);
+        d->copies[serials[i]] = copy;
+    }
+    return opened ? 0 : last_error;
+}
+
+/* How many serials the newest configuration speaks of, and whether the domain is complete. */
+static int read_config(struct sc_domain *d, bool *born)
+{
+    uint64_t newest = 0;
+    *born = false;
+    for (unsigned i = 0; i < SERIALS_MAX; i++) {
+        if (!d->copies[i].table)
+            continue;
+        struct segment_header *h = header_of(&d->copies[i]);
+        uint64_t config = LOAD_ACQUIRE(&h->config);
+        if (seal_ok(config) && (!newest || config_version(config) > config_version(newest)))
+            newest = config;
+        *born = *born || LOAD_ACQUIRE(&h->born) == seal(1);
+    }
+    return newest ? config_count(newest) : 0;
+}
+
+static void close_segments(struct sc_domain *d)
+{
+    for (unsigned i = 0; i < SERIALS_MAX; i++)
+        segment_close(&d->copies[i]);
+    STORE_RELAXED(&d->copy_count, 0);
+}
+
+static int open_once(struct sc_domain *d, bool *born)
+{
+    int rc = open_segments(d);
+    if (rc == 0) {
+        int count = read_config(d, born);
+        if (count < 1 || count > (int)SERIALS_MAX)
+            rc = SC_CORRUPT;
+        else
+            STORE_RELEASE(&d->copy_count, count);
+    }
+    if (rc == 0 && *born) {
+        struct view view;
+        rc = view_open(&view, d);                    /* tells the others of copies not found */
+    }
+    return rc;
+}
+
+int sc_domain_open(const char *name, uint64_t deadline, sc_domain **out)
+{
+    if (segment_name_ok(name))
+        return SC_INVALID;
+    int rc = guard_install();
+    if (rc)
+        return rc;
+    deadline = absolute(deadline);
+    struct sc_domain *d = new_domain(name);
+    if (!d)
+        return -ENOMEM;
+    for (;;) {
+        bool born = false;
+        rc = open_once(d, &born);
+        if (rc == 0 && born) {
+            *out = d;
+            return 0;
+        }
+        close_segments(d);
+        if (rc == 0)                                 /* being made, or left behind half made */
+            rc = clear_stillborn(name) ? SC_MISSING : SC_TIMEOUT;
+        if (rc != SC_TIMEOUT || sys_now() >= deadline)
+            break;
+        sys_sleep_until(sys_now() + BORN_POLL_NS);
+    }
+    sc_domain_close(d);
+    return rc;
+}
+
+void sc_domain_close(sc_domain *d)
+{
+    if (!d)
+        return;
+    close_segments(d);
+    pthread_mutex_destroy(&d->lock);
+    free(d);
+}
+
+/* Says so in every copy first, then takes the names away. Members find out at their next step. */
+int sc_domain_remove(const char *name)
+{
+    uint64_t serials[SERIALS_MAX];
+    if (segment_name_ok(name))
+        return SC_INVALID;
+    int count = segment_list(name, serials, SERIALS_MAX);
+    if (count <= 0)
+        return count < 0 ? count : SC_MISSING;
+    int rc = 0;
+    for (int i = 0; i < count; i++) {
+        struct copy copy;
+        struct segment_fixed f;
+        int opened = segment_open(name, serials[i], &copy, &f);
+        if (opened == -EACCES || opened == -EPERM)
+            return opened;
+        if (opened == 0) {
+            STORE_RELEASE(&header_of(&copy)->removed, seal(1));
+            STORE_RELEASE(&header_of(&copy)->failed, seal(SEAL_MAX)); /* makes everyone look */
+            segment_close(&copy);
+        }
+    }
+    for (int i = 0; i < count; i++) {
+        int unlinked = segment_unlink(name, serials[i]);
+        if (unlinked && unlinked != SC_MISSING)
+            rc = unlinked;
+    }
+    return rc;
+}
+
+static int map_open_boxes(struct sc_domain *d, struct copy *copy)
+{
+    for (int box = 0; box < (int)d->params.mailboxes; box++) {
+        struct mailbox *m = &d->boxes[box];
+        if (!LOAD_RELAXED(&m->open))
+            continue;
+        int rc = segment_map_box(copy, box, m->offset, m->at.bytes);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+/* Takes the next copy of a newer configuration into the list. One that cannot be found or is not
+ * ours has failed already; one that this process cannot map is this process's error. */
+int domain_adopt_copy(struct sc_domain *d, int serial)
+{
+    int rc = 0;
+    pthread_mutex_lock(&d->lock);
+    if (LOAD_RELAXED(&d->copy_count) == serial && serial < (int)SERIALS_MAX) {
+        struct segment_fixed f;
+        struct copy *copy = &d->copies[serial];
+        rc = segment_open(d->name, (uint64_t)serial, copy, &f);
+        if (rc == 0 && memcmp(f.domain_id, d->id, sizeof d->id) != 0)
+            rc = SC_CORRUPT;
+        if (rc == 0)
+            rc = map_open_boxes(d, copy);
+        if (rc)
+            segment_close(copy);
+        if (rc == SC_MISSING || rc == SC_CORRUPT || rc == SC_INCOMPATIBLE || rc == SC_COPY_FAILED)
+            rc = 0;
+        copy->serial = (uint64_t)serial;
+        if (rc == 0)
+            STORE_RELEASE(&d->copy_count, serial + 1);
+    }
+    pthread_mutex_unlock(&d->lock);
+    return rc;
+}
+
+/* Gives back the memory of copies that have failed and been replaced. Their addresses stay
+ * valid, as zero pages, because other threads may be reading them. */
+void domain_retire_failed(struct sc_domain *d)
+{
+    pthread_mutex_lock(&d->lock);
+    for (int i = 0; i < LOAD_RELAXED(&d->copy_count) && LOAD_RELAXED(&d->leases) == 0; i++) {
+        struct copy *copy = &d->copies[i];
+        if (!copy->table || copy->retired || !LOAD_RELAXED(&copy->failed))
+            continue;
+        guard_retire(copy->table_mapping);
+        for (int box = 0; box < SC_MAILBOXES_MAX; box++)
+            if (LOAD_RELAXED(&copy->box[box]))
+                guard_retire(copy->box_mapping[box]);
+        copy->retired = true;
+    }
+    pthread_mutex_unlock(&d->lock);
+}
+
+int sc_domain_params(sc_domain *d, struct sc_domain_params *out)
+{
+    *out = d->params;
+    return 0;
+}
+
+/* One entry per copy wanted: the intact ones first, then failed ones to make up the number. */
+int sc_domain_copies(sc_domain *d, struct sc_copy_info *out, int max)
+{
+    struct view view;
+    int rc = check_usable(d);
+    if (rc)
+        return rc;
+    rc = view_open(&view, d);
+    if (rc && rc != SC_LOST)
+        return rc;
+    int count = LOAD_ACQUIRE(&d->copy_count), filled = 0;
+    for (int i = 0; i < count && filled < max; i++)
+        out[filled++] = (struct sc_copy_info){
+            .serial = (uint64_t)i,
+            .intact = !(sealed_value(view.failed) >> i & 1) && view.count > 0,
+        };
+    return filled;
+}

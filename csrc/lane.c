@@ -1,0 +1,191 @@
+/* lane.c: single-writer rings, one per sender and mailbox, the same in every copy.
+ *
+ * Why one per sender: no compare-and-swap loop that others can prolong, and a dead sender stops
+ * nobody else. Positions only grow; position p lies in slot p mod capacity. A slot is free again
+ * when the cursor of every receiver has passed it; a cursor in any copy is the truth of some
+ * moment, so the greatest over the copies counts.
+ *
+ * A receiver that joins is not missed: it puts its cursors and goes LIVE before it reads the clock
+ * for its entry time. A sender that has not seen it yet frees only slots whose messages were
+ * stamped before that, and those are not the newcomer's.
+ */
+#include "core.h"
+#include "crc32c.h"
+
+#define SPINS_BEFORE_SLEEP 200
+#define SPACE_SLEEP_NS 200000        /* [W1] has no fence on the receiver's side; see wait.c */
+#define SUSPECT_AFTER_NS 2000000
+
+uint32_t slot_header_crc(const struct slot *header)
+{
+    return crc32c(0, &header->position,
+                  offsetof(struct slot, header_crc) - offsetof(struct slot, position));
+}
+
+/* Takes the header out of the copy and checks it. SC_COPY_FAILED, after telling the others, if a
+ * sound copy could not hold it. */
+int slot_read_header(struct view *view, struct copy *copy, int box, uint32_t lane,
+                     uint64_t position, struct slot *header)
+{
+    const struct sc_domain *d = view->domain;
+    const struct slot *slot = slot_at(d, copy, box, lane, position);
+    copy_from_shared(&header->position, &slot->position, SLOT_FIXED_BYTES);
+    if (header->position == position && header->bytes <= d->boxes[box].params.message_bytes &&
+        header->header_crc == slot_header_crc(header))
+        return 0;
+    return SC_COPY_FAILED;
+}
+
+/* Is position p taken in this copy: accepted, or, in the timed protocols, written at all? */
+static int is_taken(struct view *view, struct copy *copy, int box, uint32_t lane, uint64_t p)
+{
+    const struct slot *slot = slot_at(view->domain, copy, box, lane, p);
+    uint64_t accepted = LOAD_ACQUIRE(&slot->accepted), decision = LOAD_ACQUIRE(&slot->decision);
+    if (!seal_ok(accepted) || !seal_ok(decision))
+        return SC_COPY_FAILED;
+    if (sealed_value(accepted) == p + 1)
+        return 1;
+    return view->domain->params.protocol != SC_EAGER &&
+           decision_is_for(sealed_value(decision), p);
+}
+
+/* The first position that no copy knows of. */
+int lane_tail(struct view *view, int box, uint32_t lane, uint64_t *position)
+{
+    const struct sc_domain *d = view->domain;
+    struct place where = {box, d->boxes[box].at.lanes_at + lane * sizeof(struct lane_head)};
+    uint64_t tail;
+    int rc = greatest(view, where, &tail);
+    if (rc)
+        return rc;
+    uint64_t serial = 0, most = tail;
+    struct copy *copy;
+    while ((copy = view_next(view, serial))) {
+        uint64_t p = tail;
+        int taken;
+        while ((taken = is_taken(view, copy, box, lane, p)) == 1)
+            p++;
+        if (taken < 0) {
+            if ((rc = view_doubt(view, copy, box)))
+                return rc;
+            continue;
+        }
+        most = p > most ? p : most;
+        serial = copy->serial + 1;
+    }
+    *position = most;
+    return 0;
+}
+
+static uint64_t live_receivers(const struct sc_domain *d, const struct copy *copy, int box)
+{
+    uint64_t set = 0;
+    for (uint32_t r = 0; r < d->boxes[box].params.receivers; r++) {
+        uint64_t state = LOAD_ACQUIRE(&receiver_of(d, copy, box, r)->owner.state);
+        if (seal_ok(state) && owner_state(sealed_value(state)) == OWNER_LIVE)
+            set |= UINT64_C(1) << r;
+    }
+    return set;
+}
+
+static int cursor(struct view *view, int box, uint32_t receiver, uint32_t lane, uint64_t *value)
+{
+    const struct mailbox *m = &view->domain->boxes[box];
+    struct place where = {box, m->at.rows_at + receiver * m->at.row_bytes + lane * sizeof(word_t)};
+    return greatest(view, where, value);
+}
+
+/* Looks at the list of receivers again if it has changed. */
+void lane_members(struct view *view, int box, struct lane_view *own)
+{
+    uint64_t members = LOAD_ACQUIRE(&mailbox_head(view->copy[0], box)->members);
+    if (members == own->members)
+        return;
+    own->receivers = live_receivers(view->domain, view->copy[0], box);
+    own->members = members;
+}
+
+/* Looks how far every receiver is and raises the limit. */
+int lane_room(struct view *view, int box, uint32_t lane, struct lane_view *own)
+{
+    const struct sc_domain *d = view->domain;
+    lane_members(view, box, own);
+    uint64_t least = own->position;
+    for (uint64_t rest = own->receivers; rest; rest &= rest - 1) {
+        uint64_t at;
+        int rc = cursor(view, box, (uint32_t)__builtin_ctzll(rest), lane, &at);
+        if (rc)
+            return rc;
+        if (at < least)
+            least = at;
+    }
+    own->limit = least + d->boxes[box].params.capacity;
+    return 0;
+}
+
+/* Frees the places of dead receivers and, if the mailbox says so, of those that hold everybody up
+ * beyond their bound. */
+static int relieve(struct view *view, int box, uint32_t lane, struct lane_view *own, bool late)
+{
+    const struct sc_domain *d = view->domain;
+    for (uint64_t rest = own->receivers; rest; rest &= rest - 1) {
+        uint32_t r = (uint32_t)__builtin_ctzll(rest);
+        uint64_t at;
+        struct owner owner;
+        int rc = cursor(view, box, r, lane, &at);
+        if (rc == 0 && at + d->boxes[box].params.capacity > own->limit)
+            continue;
+        if (rc == 0)
+            rc = owner_read(view, receiver_place(d, box, r), &owner);
+        if (rc)
+            return rc;
+        if (owner_state(owner.value) != OWNER_LIVE)
+            own->members = ~UINT64_C(0);             /* look again */
+        else if (owner_is_dead(view, &owner) || (late && d->boxes[box].params.evict)) {
+            if ((rc = receiver_release(view, box, &owner)))
+                return rc;
+        }
+    }
+    return 0;
+}
+
+int lane_wait_room(struct view *view, int box, uint32_t lane, struct lane_view *own,
+                   uint32_t count, uint64_t deadline, _Atomic bool *closing)
+{
+    const struct sc_domain *d = view->domain;
+    uint64_t since = 0, suspect_at = 0;
+    for (int spins = 0;; spins++) {
+        int rc = view_is_current(view) ? 0 : view_refresh(view);
+        if (rc == 0)
+            rc = lane_room(view, box, lane, own);
+        if (rc)
+            return rc;
+        if (own->position + count <= own->limit)
+            return 0;
+        uint64_t now = sys_now();
+        if (!since) {
+            since = now;
+            suspect_at = now + SUSPECT_AFTER_NS;
+        }
+        if (now >= deadline)
+            return SC_FULL;
+        if (LOAD_RELAXED(closing))
+            return SC_CLOSED;
+        if (now >= suspect_at) {
+            if ((rc = relieve(view, box, lane, own, now - since >= d->params.bounds.hold_ns)))
+                return rc;
+            suspect_at = now + SUSPECT_AFTER_NS;
+        }
+        if (spins < SPINS_BEFORE_SLEEP) {
+            cpu_relax();
+            continue;
+        }
+        bell_t *bell = &mailbox_head(view->copy[0], box)->space;
+        uint32_t armed = bell_arm(bell);
+        if ((rc = lane_room(view, box, lane, own)))
+            return rc;
+        uint64_t until = now + SPACE_SLEEP_NS < deadline ? now + SPACE_SLEEP_NS : deadline;
+        if (own->position + count > own->limit && sys_futex_wait(bell, armed, until) == -EFAULT)
+            sys_sleep_until(until);
+    }
+}

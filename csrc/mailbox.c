@@ -1,0 +1,326 @@
+/* mailbox.c: the mailboxes of a domain: create, find, map, remove.
+ *
+ * A mailbox is an extent at the same offset in every copy. The offset is agreed on first, then
+ * the files grow, then the entry of the directory goes LIVE. Whoever dies between leaves an entry
+ * that reap.c frees and at most a hole in the files.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+
+#include "core.h"
+#include "crc32c.h"
+
+static uint32_t entry_crc(const struct directory_entry *e)
+{
+    return crc32c(0, e, offsetof(struct directory_entry, crc));
+}
+
+static int check_params(const char *name, const struct sc_mailbox_params *p)
+{
+    if (segment_name_ok(name) || p->message_bytes > MESSAGE_BYTES_MAX || p->capacity < 2 ||
+        p->capacity > CAPACITY_MAX || (p->capacity & (p->capacity - 1)) || p->receivers < 1 ||
+        p->receivers > SC_RECEIVERS_MAX || p->checksum > 1 || p->evict > 1)
+        return SC_INVALID;
+    return 0;
+}
+
+static void format(unsigned char *base, const struct mailbox *m, uint32_t senders)
+{
+    for (uint32_t r = 0; r < m->params.receivers; r++) {
+        struct receiver_record *rec = (struct receiver_record *)(base + m->at.receivers_at) + r;
+        STORE_RELAXED(&rec->owner.state, seal(0));
+        STORE_RELAXED(&rec->owner.start, seal(0));
+        STORE_RELAXED(&rec->owner.space, seal(0));
+        STORE_RELAXED(&rec->entry, seal(ENTRY_NONE));
+        STORE_RELAXED(&rec->exit, seal(EXIT_NONE));
+        word_t *row = (word_t *)(base + m->at.rows_at + r * m->at.row_bytes);
+        for (uint32_t lane = 0; lane < senders; lane++)
+            STORE_RELAXED(&row[lane], seal(0));
+    }
+    for (uint32_t lane = 0; lane < senders; lane++) {
+        struct lane_head *head = (struct lane_head *)(base + m->at.lanes_at) + lane;
+        STORE_RELAXED(&head->tail, seal(0));
+    }
+    for (uint64_t i = 0; i < (uint64_t)senders * m->params.capacity; i++) {
+        struct slot *slot = (struct slot *)(base + m->at.slots_at + i * m->at.slot_bytes);
+        STORE_RELAXED(&slot->accepted, seal(0));
+        STORE_RELAXED(&slot->decision, seal(0));
+    }
+}
+
+/* The parameters as the first copy with a sound entry tells them. */
+static int read_entry(struct view *view, int box, struct directory_entry *out)
+{
+    uint64_t serial = 0;
+    struct copy *copy;
+    while ((copy = view_next(view, serial))) {
+        copy_from_shared(out, directory_of(view->domain, copy, box), sizeof *out);
+        struct sc_mailbox_params p = {out->message_bytes, out->capacity, out->receivers,
+                                      out->checksum, out->evict};
+        if (out->crc == entry_crc(out) && memchr(out->name, 0, sizeof out->name) &&
+            check_params(out->name, &p) == 0 &&
+            out->bytes == extent_layout(&p, view->domain->params.senders).bytes &&
+            out->offset % PAGE_BYTES == 0)
+            return 0;
+        view_fail(view, copy);
+        serial = copy->serial + 1;
+    }
+    return SC_CORRUPT;
+}
+
+static int map_everywhere(struct view *view, int box)
+{
+    struct sc_domain *d = view->domain;
+    struct mailbox *m = &d->boxes[box];
+    for (int i = 0; i < LOAD_RELAXED(&d->copy_count); i++) {
+        struct copy *copy = &d->copies[i];
+        if (!copy->table || LOAD_RELAXED(&copy->failed))
+            continue;
+        if (LOAD_RELAXED(&copy->box[box])) {         /* of an earlier mailbox in this entry */
+            guard_remove(copy->box_mapping[box]);
+            STORE_RELAXED(&copy->box[box], NULL);
+        }
+        int rc = segment_map_box(copy, box, m->offset, m->at.bytes);
+        if (rc == SC_COPY_FAILED)
+            STORE_RELAXED(&copy->failed, true);
+        else if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+static int map_entry(struct view *view, int box, uint64_t version)
+{
+    struct mailbox *m = &view->domain->boxes[box];
+    struct directory_entry e;
+    if (LOAD_RELAXED(&m->users) > 0)
+        return SC_REMOVED;                           /* handles of its predecessor are still open */
+    int rc = read_entry(view, box, &e);
+    if (rc)
+        return rc;
+    m->params = (struct sc_mailbox_params){e.message_bytes, e.capacity, e.receivers, e.checksum,
+                                           e.evict};
+    m->at = extent_layout(&m->params, view->domain->params.senders);
+    m->offset = e.offset;
+    if ((rc = map_everywhere(view, box)))
+        return rc;
+    m->version = version;
+    STORE_RELEASE(&m->open, true);
+    return 0;
+}
+
+int mailbox_use(struct view *view, int box)
+{
+    struct sc_domain *d = view->domain;
+    if (box < 0 || box >= (int)d->params.mailboxes)
+        return SC_INVALID;
+    struct owner owner;
+    int rc = owner_read(view, directory_place(d, box), &owner);
+    if (rc)
+        return rc;
+    if (owner_state(owner.value) != OWNER_LIVE)
+        return SC_REMOVED;
+    pthread_mutex_lock(&d->lock);
+    struct mailbox *m = &d->boxes[box];
+    if (!LOAD_RELAXED(&m->open) || m->version != owner.value)
+        rc = map_entry(view, box, owner.value);
+    pthread_mutex_unlock(&d->lock);
+    return rc ? rc : view_refresh(view);
+}
+
+int sc_mailbox_find(sc_domain *d, const char *name)
+{
+    struct view view;
+    int rc = check_usable(d);
+    if (rc == 0)
+        rc = segment_name_ok(name);
+    if (rc == 0)
+        rc = view_open(&view, d);
+    for (int box = 0; rc == 0 && box < (int)d->params.mailboxes; box++) {
+        struct owner owner;
+        struct directory_entry e;
+        if ((rc = owner_read(&view, directory_place(d, box), &owner)))
+            break;
+        if (owner_state(owner.value) != OWNER_LIVE)
+            continue;
+        if ((rc = read_entry(&view, box, &e)) == 0 && strcmp(e.name, name) == 0)
+            return box;
+    }
+    return rc ? rc : SC_MISSING;
+}
+
+int sc_mailbox_name(sc_domain *d, int box, char *out, size_t size)
+{
+    struct view view;
+    struct owner owner;
+    struct directory_entry e;
+    int rc = check_usable(d);
+    if (rc == 0 && (box < 0 || box >= (int)d->params.mailboxes))
+        rc = SC_INVALID;
+    if (rc == 0)
+        rc = view_open(&view, d);
+    if (rc == 0)
+        rc = owner_read(&view, directory_place(d, box), &owner);
+    if (rc == 0 && owner_state(owner.value) != OWNER_LIVE)
+        rc = SC_MISSING;
+    if (rc == 0)
+        rc = read_entry(&view, box, &e);
+    if (rc == 0)
+        snprintf(out, size, "%s", e.name);
+    return rc;
+}
+
+int sc_mailbox_params(sc_domain *d, int box, struct sc_mailbox_params *out)
+{
+    struct view view;
+    int rc = check_usable(d);
+    if (rc == 0)
+        rc = view_open(&view, d);
+    if (rc == 0)
+        rc = mailbox_use(&view, box);
+    if (rc == 0)
+        *out = d->boxes[box].params;
+    return rc;
+}
+
+/* A free entry, made ours. Entries left half made by the dead are freed on the way. */
+static int claim_entry(struct view *view, struct owner *owner)
+{
+    struct sc_domain *d = view->domain;
+    for (int box = 0; box < (int)d->params.mailboxes; box++) {
+        int rc = owner_read(view, directory_place(d, box), owner);
+        if (rc)
+            return rc;
+        enum owner_state state = owner_state(owner->value);
+        if ((state == OWNER_OWNED || state == OWNER_CLAIMED) && owner_is_dead(view, owner)) {
+            owner_release(view, owner);
+            state = owner_state(owner->value);
+        }
+        if (state != OWNER_FREE || LOAD_RELAXED(&d->boxes[box].users) > 0)
+            continue;
+        rc = owner_claim(view, owner);
+        if (rc == 0)
+            return box;
+        if (rc != SC_EXISTS)
+            return rc;
+    }
+    return SC_NO_LANE;
+}
+
+static int take_pages(struct view *view, uint64_t pages, uint64_t *offset)
+{
+    struct place where = {-1, offsetof(struct segment_header, extent_end)};
+    for (;;) {
+        uint64_t end, decided;
+        int rc = settle(view, where, AGE_PAGES, &end);
+        if (rc)
+            return rc;
+        if ((rc = agree_while_frozen(view, where, AGE_PAGES, end + pages, &decided)))
+            return rc;
+        if (decided == end + pages) {
+            *offset = end * PAGE_BYTES;
+            return 0;
+        }
+    }
+}
+
+static int make_extent(struct view *view, int box, struct directory_entry *e)
+{
+    struct sc_domain *d = view->domain;
+    struct mailbox *m = &d->boxes[box];
+    int rc = take_pages(view, e->bytes / PAGE_BYTES, &e->offset);
+    e->crc = entry_crc(e);
+    for (int i = 0; rc == 0 && i < view->count; i++)
+        rc = segment_grow(view->copy[i], e->offset, e->bytes);
+    if (rc)
+        return rc;
+    m->params = (struct sc_mailbox_params){e->message_bytes, e->capacity, e->receivers,
+                                           e->checksum, e->evict};
+    m->at = extent_layout(&m->params, d->params.senders);
+    m->offset = e->offset;
+    if ((rc = map_everywhere(view, box)) || (rc = view_refresh(view)))
+        return rc;
+    for (int i = 0; i < view->count; i++) {
+        format(LOAD_RELAXED(&view->copy[i]->box[box]), m, d->params.senders);
+        copy_to_shared(directory_of(d, view->copy[i], box), e,
+                       offsetof(struct directory_entry, pad));
+    }
+    return 0;
+}
+
+static void give_pages_back(struct view *view, const struct directory_entry *e)
+{
+    for (int i = 0; e->offset && i < view->count; i++)
+        fallocate(view->copy[i]->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)e->offset,
+                  (off_t)e->bytes);
+}
+
+int sc_mailbox_create(sc_domain *d, const char *name, const struct sc_mailbox_params *params,
+                      uint64_t deadline)
+{
+    struct view view;
+    struct owner owner;
+    struct directory_entry e = {0};
+    (void)deadline;
+    int rc = check_params(name, params);
+    if (rc == 0)
+        rc = check_usable(d);
+    if (rc == 0)
+        rc = view_open(&view, d);
+    if (rc)
+        return rc;
+    rc = sc_mailbox_find(d, name);
+    if (rc != SC_MISSING)
+        return rc >= 0 ? SC_EXISTS : rc;
+    int box = claim_entry(&view, &owner);
+    if (box < 0)
+        return box;
+    snprintf(e.name, sizeof e.name, "%s", name);
+    e.message_bytes = params->message_bytes;
+    e.capacity = params->capacity;
+    e.receivers = params->receivers;
+    e.checksum = params->checksum;
+    e.evict = params->evict;
+    e.bytes = extent_layout(params, d->params.senders).bytes;
+    pthread_mutex_lock(&d->lock);
+    rc = make_extent(&view, box, &e);
+    if (rc == 0)
+        rc = owner_publish(&view, &owner);
+    d->boxes[box].version = owner.value;
+    STORE_RELEASE(&d->boxes[box].open, rc == 0);
+    pthread_mutex_unlock(&d->lock);
+    if (rc == 0 && sc_mailbox_find(d, name) != box)
+        rc = SC_EXISTS;                              /* another process made it at the same time */
+    if (rc) {
+        owner_release(&view, &owner);
+        give_pages_back(&view, &e);
+        return rc;
+    }
+    return box;
+}
+
+/* Handles that are still open find the entry gone at their next step; only then are the pages
+ * zero, and zero is never taken for a message. */
+int sc_mailbox_remove(sc_domain *d, int box)
+{
+    struct view view;
+    struct owner owner;
+    struct directory_entry e;
+    int rc = check_usable(d);
+    if (rc == 0 && (box < 0 || box >= (int)d->params.mailboxes))
+        rc = SC_INVALID;
+    if (rc == 0)
+        rc = view_open(&view, d);
+    if (rc == 0)
+        rc = owner_read(&view, directory_place(d, box), &owner);
+    if (rc == 0 && owner_state(owner.value) != OWNER_LIVE)
+        rc = SC_MISSING;
+    if (rc == 0)
+        rc = read_entry(&view, box, &e);
+    if (rc == 0)
+        rc = owner_release(&view, &owner);
+    if (rc == 0)
+        give_pages_back(&view, &e);
+    return rc;
+}

@@ -1,0 +1,106 @@
+/* reap.c: cleaning up after the dead. Anyone may do it, any number of times, at any moment; a
+ * step that somebody else has done already loses its walk and nothing happens. */
+#include "core.h"
+
+/* A place that changes hands: the senders must look at the list again. */
+int receiver_release(struct view *view, int box, struct owner *owner)
+{
+    int rc = owner_release(view, owner);
+    for (int i = 0; i < view->count; i++)
+        FETCH_ADD_RELAXED(&mailbox_head(view->copy[i], box)->members, 1);
+    FENCE_SEQ_CST();
+    ring_senders(view, box);
+    return rc;
+}
+
+int reap_receiver(struct view *view, int box, uint32_t slot)
+{
+    struct owner owner;
+    int rc = owner_read(view, receiver_place(view->domain, box, slot), &owner);
+    if (rc || !owner_is_dead(view, &owner))
+        return rc;
+    rc = receiver_release(view, box, &owner);
+    return rc ? rc : 1;
+}
+
+/* In the timed protocols a message that its sender left half written must be decided on in every
+ * copy before the lane has a new owner, or a receiver that changes copies would wait for it for
+ * ever. In `timing` its receivers do that, in their own time. */
+static int decide_leftovers(struct view *view, uint32_t lane)
+{
+    struct sc_domain *d = view->domain;
+    for (int box = 0; box < (int)d->params.mailboxes; box++) {
+        uint64_t tail, violations = 0;
+        enum decision decided;
+        int rc = mailbox_use(view, box);
+        if (rc == SC_REMOVED)
+            continue;
+        if (rc == 0)
+            rc = lane_tail(view, box, lane, &tail);
+        if (rc)
+            return rc;
+        if (tail == 0)
+            continue;
+        if (d->params.protocol == SC_CRASH)
+            rc = crash_decide(view, box, lane, tail - 1, &decided, &violations);
+        else
+            for (int i = 0; i < view->count; i++) {
+                struct slot *slot = slot_at(d, view->copy[i], box, lane, tail - 1);
+                uint64_t word = LOAD_ACQUIRE(&slot->decision);
+                if (!decision_is_for(sealed_value(word), tail - 1) || !(sealed_value(word) & 3))
+                    return -EAGAIN;
+            }
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+int reap_lane(struct view *view, uint32_t lane)
+{
+    struct owner owner;
+    struct place where = lane_place(lane, offsetof(struct sender_record, owner));
+    int rc = owner_read(view, where, &owner);
+    if (rc || !owner_is_dead(view, &owner))
+        return rc;
+    if (owner_state(owner.value) == OWNER_LIVE)
+        rc = view->domain->params.protocol == SC_EAGER ? resolve_lane(view, lane, false)
+                                                       : decide_leftovers(view, lane);
+    if (rc)
+        return rc == -EAGAIN ? 0 : rc;
+    rc = owner_release(view, &owner);
+    return rc ? rc : 1;
+}
+
+static int reap_entry(struct view *view, int box)
+{
+    struct owner owner;
+    int rc = owner_read(view, directory_place(view->domain, box), &owner);
+    enum owner_state state = owner_state(owner.value);
+    if (rc || (state != OWNER_CLAIMED && state != OWNER_OWNED) || !owner_is_dead(view, &owner))
+        return rc;
+    rc = owner_release(view, &owner);
+    return rc ? rc : 1;
+}
+
+/* Returns how many places of the dead were freed. */
+int sc_domain_reap(sc_domain *d)
+{
+    struct view view;
+    int freed = 0, rc = check_usable(d);
+    if (rc == 0)
+        rc = view_open(&view, d);
+    for (uint32_t lane = 0; rc >= 0 && lane < d->params.senders; lane++)
+        if ((rc = reap_lane(&view, lane)) > 0)
+            freed++;
+    for (int box = 0; rc >= 0 && box < (int)d->params.mailboxes; box++) {
+        if ((rc = reap_entry(&view, box)) > 0)
+            freed++;
+        if (rc < 0 || mailbox_use(&view, box) != 0)
+            continue;
+        for (uint32_t r = 0; rc >= 0 && r < d->boxes[box].params.receivers; r++)
+            if ((rc = reap_receiver(&view, box, r)) > 0)
+                freed++;
+    }
+    return rc < 0 ? rc : freed;
+}

@@ -1,0 +1,339 @@
+/* receive_timing.c: the second protocol's receiver (paper §3.4): decisions by a quorum, taken by a
+ * thread of their own.
+ *
+ * The thread looks at all pending messages every p and advances each as far as it can without
+ * waiting, so it never waits for one message alone; the application reads outcomes later, however
+ * slow it is. Line numbers are those of the paper's Receive, §3.4.2. The 4-tuple (nrd, nxp, LD, D)
+ * is one word, so that "testing the values and subsequently updating them" is one CAS.
+ *
+ * DEVIATION: the wait for nrd >= mu (line 29) is skipped where D is set already, since D never
+ * changes again; and it ends at a deadline: if so many receivers are gone that there is no quorum,
+ * the model is broken, which is counted, and D := LD still decides alike for everyone.
+ *
+ * [D1] outcome: release by the thread -> acquire by the application.
+ * [D2] the application's position: release -> acquire by the thread, which stays behind a lap.
+ */
+#define _GNU_SOURCE
+#include <stdlib.h>
+
+#include "receiver.h"
+
+enum phase { PHASE_VISIT, PHASE_EPSILON, PHASE_QUORUM, PHASE_DONE };
+
+struct pending {
+    uint64_t tag;                                    /* position + 1 that this entry is for */
+    enum phase phase;
+    enum decision taken;
+    uint64_t serial;                                 /* next copy to visit */
+    uint64_t wait_until;
+    uint64_t timestamp;
+    uint64_t addressed;
+};
+
+struct decider {
+    pthread_t thread;
+    struct sc_receiver *receiver;
+    struct view view;
+    _Atomic bool stop;
+    _Atomic uint64_t violations;
+    word_t read_to[SC_SENDERS_MAX];                  /* [D2] */
+    struct pending *pending;                         /* senders * capacity */
+    word_t *outcome;                                 /* (position + 1) << 2 | decision [D1] */
+};
+
+/* (nrd, nxp, LD, D) of one message in one copy. */
+struct field { uint32_t nrd, nxp, ld, d; };
+
+static struct field unpack(uint64_t value)
+{
+    return (struct field){value >> 10 & 127, value >> 3 & 127, value >> 2 & 1, value & 3};
+}
+
+static uint64_t pack(uint64_t position, struct field f)
+{
+    return decision_tag(position) | (uint64_t)f.nrd << 10 | (uint64_t)f.nxp << 3 |
+           (uint64_t)f.ld << 2 | f.d;
+}
+
+/* Applies `change` to the word as one step. Bounded: each receiver changes it a fixed number of
+ * times. The result goes to *out. A message that is not in this copy reads as (0, 0, 0, ⊥). */
+typedef void change_fn(struct field *f, const struct pending *m, uint32_t quorum, bool flag);
+
+static int apply(word_t *word, uint64_t position, change_fn *change, const struct pending *m,
+                 uint32_t quorum, bool flag, struct field *out)
+{
+    uint64_t found = LOAD_ACQUIRE(word);
+    for (;;) {
+        if (!seal_ok(found))
+            return SC_COPY_FAILED;
+        uint64_t value = sealed_value(found);
+        struct field f = decision_is_for(value, position) ? unpack(value) : (struct field){0};
+        change(&f, m, quorum, flag);
+        uint64_t wanted = seal(pack(position, f));
+        *out = f;
+        if (wanted == found || CAS_ACQ_REL(word, &found, wanted))
+            return 0;
+    }
+}
+
+static void enter_copy(struct field *f, const struct pending *m, uint32_t quorum, bool in_time)
+{
+    (void)quorum;
+    if (f->d == UNDECIDED && m->taken != UNDECIDED)  /* 12-15 */
+        f->d = m->taken;
+    if (f->d == UNDECIDED && in_time)                /* 16-20 */
+        f->nxp++;
+}
+
+static void vote(struct field *f, const struct pending *m, uint32_t quorum, bool flag)
+{
+    (void)m;
+    if (f->d == UNDECIDED && f->nxp >= quorum && flag && f->nrd < quorum) /* 22-26 */
+        f->ld = 1;
+    if (f->nrd < 127)
+        f->nrd++;                                    /* 28 */
+}
+
+static void conclude(struct field *f, const struct pending *m, uint32_t quorum, bool flag)
+{
+    (void)m, (void)quorum, (void)flag;
+    if (f->d == UNDECIDED)                           /* 30-33 */
+        f->d = f->ld ? ACCEPT : REJECT;
+}
+
+static void nothing(struct field *f, const struct pending *m, uint32_t quorum, bool flag)
+{
+    (void)f, (void)m, (void)quorum, (void)flag;
+}
+
+static uint32_t quorum_of(uint64_t addressed)
+{
+    uint32_t n = (uint32_t)__builtin_popcountll(addressed);
+    return (n + 2) / 2;                              /* ⌈(N+1)/2⌉ */
+}
+
+/* Visits one copy. 1: this copy is done, 0: come back later, SC_COPY_FAILED. */
+static int advance_in(struct decider *d, struct copy *copy, uint32_t lane, uint64_t position,
+                      struct pending *m, uint64_t now)
+{
+    const struct sc_receiver *r = d->receiver;
+    const struct sc_bounds *b = &r->domain->params.bounds;
+    struct slot *slot = slot_at(r->domain, copy, r->box, lane, position);
+    bool member = m->addressed >> r->slot & 1;       /* else: listen in, change nothing (A.1.2) */
+    uint32_t quorum = quorum_of(m->addressed);
+    uint64_t local = clock_from(now);
+    struct field f;
+    int rc;
+    if (m->phase == PHASE_VISIT) {
+        bool in_time = local < m->timestamp + b->expiry_ns;
+        rc = apply(&slot->decision, position, member ? enter_copy : nothing, m, quorum, in_time, &f);
+        if (rc)
+            return rc;
+        m->phase = !member ? PHASE_QUORUM : f.d != UNDECIDED ? PHASE_QUORUM : PHASE_EPSILON;
+        m->wait_until = now + b->epsilon_ns;         /* 21 */
+        if (f.d != UNDECIDED && member && (rc = apply(&slot->decision, position, vote, m, quorum,
+                                                      false, &f)))
+            return rc;
+    }
+    if (m->phase == PHASE_EPSILON) {
+        if (now < m->wait_until)
+            return 0;
+        uint64_t accepted = LOAD_ACQUIRE(&slot->accepted); /* [T2] */
+        if (!seal_ok(accepted))
+            return SC_COPY_FAILED;
+        bool flag = sealed_value(accepted) == position + 1;
+        if ((rc = apply(&slot->decision, position, vote, m, quorum, flag, &f)))
+            return rc;
+        m->phase = PHASE_QUORUM;
+    }
+    if ((rc = apply(&slot->decision, position, nothing, m, quorum, false, &f)))
+        return rc;
+    uint64_t give_up = m->timestamp + b->expiry_ns + b->receive_ns + b->send_ns + 2 * b->epsilon_ns;
+    if (f.d == UNDECIDED && f.nrd < quorum) {        /* 29 */
+        if (local < give_up)
+            return 0;
+        atomic_fetch_add(&d->violations, 1);
+    }
+    if (f.d == UNDECIDED && !member && local < give_up)
+        return 0;
+    if ((rc = apply(&slot->decision, position, conclude, m, quorum, false, &f)))
+        return rc;
+    m->taken = (enum decision)f.d;                   /* 34 */
+    m->phase = PHASE_VISIT;
+    return 1;
+}
+
+/* Advances one message. A copy that dies under our hands: go on with the next one. */
+static void advance(struct decider *d, uint32_t lane, uint64_t position, struct pending *m,
+                    uint64_t now)
+{
+    for (;;) {
+        struct copy *copy = view_next(&d->view, m->serial);
+        if (!copy) {
+            FENCE_SEQ_CST();                         /* [A2] as in agree.c */
+            if (!view_is_current(&d->view) && view_refresh(&d->view))
+                return;
+            if (config_frozen(d->view.config) || d->view.count == 0)
+                return;
+            if (view_next(&d->view, m->serial))
+                continue;
+            m->phase = PHASE_DONE;
+            return;
+        }
+        int rc = advance_in(d, copy, lane, position, m, now);
+        if (rc == 0)
+            return;
+        if (rc < 0) {
+            m->phase = PHASE_VISIT;
+            if (view_doubt(&d->view, copy, d->receiver->box))
+                return;
+        }
+        m->serial = copy->serial + 1;
+    }
+}
+
+/* Is there a message at this position, in any copy? Fills `m` at the first sight of it. */
+static bool notice(struct decider *d, uint32_t lane, uint64_t position, struct pending *m)
+{
+    struct sc_receiver *r = d->receiver;
+    uint64_t serial = 0;
+    struct copy *copy;
+    if (m->tag == position + 1)
+        return true;
+    while ((copy = view_next(&d->view, serial))) {
+        const struct slot *slot = slot_at(r->domain, copy, r->box, lane, position);
+        uint64_t word = LOAD_ACQUIRE(&slot->decision); /* [T1] */
+        struct slot head;
+        bool here = seal_ok(word) && decision_is_for(sealed_value(word), position);
+        if (here && slot_read_header(&d->view, copy, r->box, lane, position, &head) == 0) {
+            *m = (struct pending){.tag = position + 1,
+                                  .timestamp = head.timestamp,
+                                  .addressed = head.op_or_addressed};
+            return true;
+        }
+        if (!seal_ok(word) && view_doubt(&d->view, copy, r->box))
+            return false;
+        serial = copy->serial + 1;
+    }
+    return false;
+}
+
+static void look_at_lane(struct decider *d, uint32_t lane, uint64_t now)
+{
+    struct sc_receiver *r = d->receiver;
+    const struct sc_bounds *b = &r->domain->params.bounds;
+    uint32_t capacity = r->domain->boxes[r->box].params.capacity;
+    uint64_t first = LOAD_ACQUIRE(&d->read_to[lane]); /* [D2] */
+    for (uint64_t p = first; p < first + capacity; p++) {
+        uint64_t index = (uint64_t)lane * capacity + (p & (capacity - 1));
+        struct pending *m = &d->pending[index];
+        if (LOAD_RELAXED(&d->outcome[index]) >> 2 == p + 1)
+            continue;
+        if (!notice(d, lane, p, m))
+            return;
+        if (clock_from(now) < m->timestamp + b->send_ns + b->epsilon_ns + b->poll_ns) /* 8 */
+            continue;
+        advance(d, lane, p, m, now);
+        if (m->phase == PHASE_DONE)
+            STORE_RELEASE(&d->outcome[index], (p + 1) << 2 | (uint64_t)m->taken); /* [D1] */
+    }
+}
+
+static void *decide_every_poll(void *argument)
+{
+    struct decider *d = argument;
+    struct sc_receiver *r = d->receiver;
+    uint64_t poll = r->domain->params.bounds.poll_ns;
+    for (uint64_t next = sys_now(); !LOAD_ACQUIRE(&d->stop); next += poll) {
+        if (!view_is_current(&d->view) && view_refresh(&d->view))
+            break;                                   /* lost or removed: the application is told */
+        for (uint32_t lane = 0; lane < r->domain->params.senders; lane++)
+            look_at_lane(d, lane, sys_now());
+        uint64_t now = sys_now();
+        if (next + poll < now)
+            next = now;
+        sys_sleep_until(next + poll);
+    }
+    return NULL;
+}
+
+int decider_start(struct sc_receiver *r)
+{
+    struct decider *d = calloc(1, sizeof *d);
+    size_t slots = (size_t)r->domain->params.senders * r->domain->boxes[r->box].params.capacity;
+    if (!d)
+        return -ENOMEM;
+    d->receiver = r;
+    d->pending = calloc(slots, sizeof *d->pending);
+    d->outcome = calloc(slots, sizeof *d->outcome);
+    for (uint32_t lane = 0; lane < r->domain->params.senders; lane++)
+        STORE_RELAXED(&d->read_to[lane], r->lanes[lane].position);
+    int rc = d->pending && d->outcome ? view_open(&d->view, r->domain) : -ENOMEM;
+    if (rc == 0)
+        rc = -pthread_create(&d->thread, NULL, decide_every_poll, d);
+    if (rc) {
+        free(d->pending);
+        free(d->outcome);
+        free(d);
+        return rc;
+    }
+    r->decider = d;
+    return 0;
+}
+
+void decider_stop(struct sc_receiver *r)
+{
+    struct decider *d = r->decider;
+    STORE_RELEASE(&d->stop, true);
+    pthread_join(d->thread, NULL);
+    free(d->pending);
+    free(d->outcome);
+    free(d);
+    r->decider = NULL;
+}
+
+static enum decision outcome_of(const struct sc_receiver *r, uint32_t lane)
+{
+    uint32_t capacity = r->domain->boxes[r->box].params.capacity;
+    uint64_t p = r->lanes[lane].position;
+    uint64_t word = LOAD_ACQUIRE(&r->decider->outcome[(uint64_t)lane * capacity +
+                                                      (p & (capacity - 1))]); /* [D1] */
+    return word >> 2 == p + 1 ? (enum decision)(word & 3) : UNDECIDED;
+}
+
+/* Reading: the earliest message, once no earlier one can be accepted any more. */
+int pick_timing(struct sc_receiver *r, struct run *run)
+{
+    const struct sc_bounds *b = &r->domain->params.bounds;
+    uint64_t violations = atomic_exchange(&r->decider->violations, 0);
+    if (violations)
+        receiver_count(r, STAT_VIOLATIONS, violations);
+    for (;;) {
+        r->now = clock_before_loads();
+        for (uint32_t lane = 0; lane < r->domain->params.senders; lane++) {
+            STORE_RELEASE(&r->decider->read_to[lane], r->lanes[lane].position); /* [D2] */
+            if (!r->lanes[lane].has_head && receiver_load_head(r, lane) < 0)
+                return SC_COPY_FAILED;
+        }
+        int best = earliest_head(r);
+        r->wake_at = UINT64_MAX;
+        if (best < 0)
+            return 0;
+        const struct slot *head = &r->lanes[best].head;
+        uint64_t ready = head->timestamp + b->expiry_ns + b->epsilon_ns, local = clock_from(r->now);
+        enum decision decided = outcome_of(r, (uint32_t)best);
+        if (local < ready || decided == UNDECIDED) {
+            r->wake_at = local < ready ? r->now + (ready - local) : r->now + b->poll_ns;
+            return 0;
+        }
+        bool late = r->last_ts && before(head->timestamp, (uint32_t)best, r->last_ts, r->last_lane);
+        if (late && decided == ACCEPT)
+            receiver_count(r, STAT_VIOLATIONS, 1);
+        if (decided == ACCEPT && !late) {
+            *run = (struct run){(uint32_t)best, head->timestamp, (uint32_t)best + 1};
+            return 1;
+        }
+        receiver_count(r, STAT_SAW_REJECTED, 1);
+        receiver_skip(r, (uint32_t)best);
+    }
+}

@@ -1,0 +1,104 @@
+/* resolve.c: ends an `eager` operation whose sender is dead or late, without its help.
+ *
+ * Walking with REJECT either decides against the operation, and the sender finds out when it
+ * walks with ACCEPT; or it learns that the operation was accepted, which the sender proposes only
+ * when the payload is in every copy. Then anyone may set the a-flags in its stead. All of it may
+ * be done by many at once, or again, or by somebody who slept in the middle.
+ */
+#include "core.h"
+
+/* The a-flag only grows, so a late helper cannot take a newer message's flag away. */
+static int accept_slot(struct view *view, int box, uint32_t lane, uint64_t position)
+{
+    uint64_t serial = 0;
+    struct copy *copy;
+    while ((copy = view_next(view, serial))) {
+        uint64_t flag = position + 1;
+        if (carry(&slot_at(view->domain, copy, box, lane, position)->accepted, 0, &flag)) {
+            int rc = view_doubt(view, copy, box);
+            if (rc)
+                return rc;
+            continue;
+        }
+        serial = copy->serial + 1;
+    }
+    return 0;
+}
+
+/* Sets the flags of the operation's messages in one mailbox: they stand in a row at the tail. */
+static int accept_messages(struct view *view, int box, uint32_t lane, uint64_t op)
+{
+    for (;;) {
+        uint64_t position;
+        struct slot header;
+        int rc = lane_tail(view, box, lane, &position);
+        if (rc)
+            return rc;
+        struct copy *copy = view_next(view, 0);
+        if (!copy)
+            return SC_LOST;
+        /* Not this operation's, or not a message at all: the row has ended. */
+        if (slot_read_header(view, copy, box, lane, position, &header) ||
+            header.op_or_addressed != op)
+            return 0;
+        if ((rc = accept_slot(view, box, lane, position)))
+            return rc;
+    }
+}
+
+/* box < 0: in every mailbox of the operation. `decided` is UNDECIDED if a later operation has
+ * begun, so that this one is over and there is nothing left to do. */
+int resolve_operation(struct view *view, uint32_t lane, uint64_t op, int box, bool frozen_by_us,
+                      enum decision *decided)
+{
+    struct place cell = lane_place(lane, offsetof(struct sender_record, cell));
+    uint64_t value, boxes;
+    int rc = (frozen_by_us ? agree_while_frozen : agree)(view, cell, AGE_CELL,
+                                                         cell_make(op, REJECT), &value);
+    if (rc)
+        return rc;
+    *decided = value >> 2 == op ? (enum decision)(value & 3) : UNDECIDED;
+    if (*decided != ACCEPT)
+        return 0;
+    if (box >= 0)
+        return accept_messages(view, box, lane, op);
+    /* Its sender wrote the set before the intent and cannot have begun another operation. */
+    while (!seal_ok(boxes = LOAD_ACQUIRE(&sender_of(view->copy[0], lane)->boxes))) {
+        view_fail(view, view->copy[0]);
+        if (view->count == 0)
+            return SC_LOST;
+    }
+    for (boxes = sealed_value(boxes); boxes; boxes &= boxes - 1) {
+        int b = __builtin_ctzll(boxes);
+        rc = mailbox_use(view, b);
+        if (rc == 0)
+            rc = accept_messages(view, b, lane, op);
+        if (rc && rc != SC_REMOVED)
+            return rc;
+    }
+    return 0;
+}
+
+/* Whatever the lane's sender was doing, it is over afterwards: decided, and the intent lowered. */
+int resolve_lane(struct view *view, uint32_t lane, bool frozen_by_us)
+{
+    struct place where = lane_place(lane, offsetof(struct sender_record, intent));
+    uint64_t intent, serial = 0;
+    enum decision decided;
+    int rc = greatest(view, where, &intent);
+    if (rc)
+        return rc;
+    if (!(intent & 1) &&
+        (rc = resolve_operation(view, lane, intent >> 1, -1, frozen_by_us, &decided)))
+        return rc;
+    struct copy *copy;
+    while ((copy = view_next(view, serial))) {
+        uint64_t done = intent | 1;
+        if (carry(&sender_of(copy, lane)->intent, 0, &done)) {
+            view_fail(view, copy);
+            continue;
+        }
+        serial = copy->serial + 1;
+    }
+    return view->count ? 0 : SC_LOST;
+}

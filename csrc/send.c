@@ -1,0 +1,397 @@
+/* send.c: a sender's lane, and what is common to the protocols: room, turn-taking, loans. */
+#define _GNU_SOURCE
+#include <stdlib.h>
+
+#include "crc32c.h"
+#include "sender.h"
+
+#define LANE_POLL_NS 2000000
+
+/* A lane's history goes on where its last owner left it. */
+static int take_over(struct sc_sender *s)
+{
+    struct place at = lane_place(s->lane, 0);
+    uint64_t intent, low;
+    int rc = greatest(&s->view, at, &intent);
+    at.offset += offsetof(struct sender_record, low);
+    if (rc == 0)
+        rc = greatest(&s->view, at, &low);
+    if (rc)
+        return rc;
+    s->op = intent >> 1;
+    s->low = low;
+    s->last_ts = ((low + 1) << LOW_SHIFT) + SC_BATCH_MAX;
+    const struct sender_record *rec = sender_of(s->view.copy[0], s->lane);
+    for (int i = 0; i < 8; i++)
+        s->stats[i] = LOAD_RELAXED(&rec->stats[i]);
+    return 0;
+}
+
+static int claim_lane(struct sc_sender *s)
+{
+    for (uint32_t lane = 0; lane < s->domain->params.senders; lane++) {
+        int rc = owner_read(&s->view, lane_place(lane, offsetof(struct sender_record, owner)),
+                            &s->owner);
+        if (rc)
+            return rc;
+        if (owner_state(s->owner.value) != OWNER_FREE)
+            continue;
+        rc = owner_claim(&s->view, &s->owner);
+        if (rc == SC_EXISTS)
+            continue;
+        s->lane = lane;
+        if (rc == 0)
+            rc = take_over(s);
+        return rc ? rc : owner_publish(&s->view, &s->owner);
+    }
+    return SC_NO_LANE;
+}
+
+int sc_sender_open(sc_domain *d, uint64_t deadline, sc_sender **out)
+{
+    int rc = check_usable(d);
+    if (rc)
+        return rc;
+    deadline = absolute(deadline);
+    struct sc_sender *s = calloc(1, sizeof *s);
+    if (!s)
+        return -ENOMEM;
+    s->domain = d;
+    rc = view_open(&s->view, d);
+    while (rc == 0 && (rc = claim_lane(s)) == SC_NO_LANE) {
+        int freed = 0;
+        for (uint32_t lane = 0; lane < d->params.senders && freed >= 0; lane++) {
+            int one = reap_lane(&s->view, lane);
+            freed = one < 0 ? one : freed + one;
+        }
+        if (freed < 0)
+            rc = freed;
+        else if (freed > 0)
+            rc = 0;
+        else if (sys_now() >= deadline)
+            break;
+        else {
+            sys_sleep_until(sys_now() + LANE_POLL_NS);
+            rc = 0;
+        }
+    }
+    if (rc) {
+        free(s);
+        return rc;
+    }
+    *out = s;
+    return 0;
+}
+
+uint64_t sc_sender_id(sc_sender *s) { return (uint64_t)incarnation(s) << 8 | s->lane; }
+
+static int enter(struct sc_sender *s, uint64_t deadline)
+{
+    int rc = check_usable(s->domain);
+    if (rc == 0 && LOAD_RELAXED(&s->closing))
+        rc = SC_CLOSED;
+    if (rc == 0 && turn_take(&s->turn, deadline))
+        rc = SC_FULL;
+    return rc;
+}
+
+static void leave(struct sc_sender *s) { turn_give(&s->turn); }
+
+static void detach_boxes(struct sc_sender *s)
+{
+    for (int box = 0; box < SC_MAILBOXES_MAX; box++)
+        if (s->lanes[box].attached)
+            atomic_fetch_sub(&s->domain->boxes[box].users, 1);
+}
+
+int sc_sender_close(sc_sender *s)
+{
+    int rc = check_usable(s->domain);
+    if (rc == 0) {
+        STORE_RELAXED(&s->closing, true);
+        turn_take(&s->turn, FOREVER);
+        if (s->loan.active)
+            atomic_fetch_sub(&s->domain->leases, 1);
+        rc = view_refresh(&s->view);
+        if (rc == 0)
+            rc = owner_release(&s->view, &s->owner);
+        detach_boxes(s);
+    }
+    free(s);
+    return rc;
+}
+
+static int attach(struct sc_sender *s, int box)
+{
+    struct lane_view *own = &s->lanes[box];
+    int rc = mailbox_use(&s->view, box);
+    if (rc == 0)
+        rc = lane_tail(&s->view, box, s->lane, &own->position);
+    if (rc)
+        return rc;
+    atomic_fetch_add(&s->domain->boxes[box].users, 1);
+    own->limit = own->position;
+    own->members = ~UINT64_C(0);
+    own->attached = true;
+    return 0;
+}
+
+/* The mailbox may have been removed since the last send; its entry's word is one load away. */
+static int still_there(const struct sc_sender *s, int box)
+{
+    const struct directory_entry *e = directory_of(s->domain, s->view.copy[0], box);
+    uint64_t state = LOAD_ACQUIRE(&e->owner.state);
+    return seal_ok(state) && sealed_value(state) != s->domain->boxes[box].version ? SC_REMOVED : 0;
+}
+
+static int make_room(struct sc_sender *s, const struct operation *op)
+{
+    for (uint64_t rest = op->boxes; rest; rest &= rest - 1) {
+        int box = __builtin_ctzll(rest);
+        struct lane_view *own = &s->lanes[box];
+        int rc = own->attached ? still_there(s, box) : attach(s, box);
+        if (rc)
+            return rc;
+        if (own->position + op->count > own->limit) {
+            rc = lane_wait_room(&s->view, box, s->lane, own, op->count, op->deadline, &s->closing);
+            if (rc)
+                return rc;
+        }
+    }
+    return 0;
+}
+
+static int check_sizes(const struct sc_sender *s, const struct operation *op)
+{
+    for (uint64_t rest = op->boxes; rest; rest &= rest - 1) {
+        const struct sc_mailbox_params *p = &s->domain->boxes[__builtin_ctzll(rest)].params;
+        if (op->count > p->capacity)
+            return SC_TOO_LARGE;
+        for (uint32_t i = 0; i < op->count; i++)
+            if (op->parts[i].bytes > p->message_bytes)
+                return SC_TOO_LARGE;
+    }
+    return 0;
+}
+
+void payloads_write(struct sc_sender *s, const struct operation *op)
+{
+    bool checksum = false;
+    for (uint64_t rest = op->boxes; rest; rest &= rest - 1)
+        checksum = checksum || s->domain->boxes[__builtin_ctzll(rest)].params.checksum;
+    for (uint32_t i = 0; i < op->count; i++) {
+        const struct sc_part *part = &op->parts[i];
+        s->payload_crc[i] = checksum ? crc32c(0, part->data, part->bytes) : 0;
+        for (uint64_t rest = op->boxes; rest; rest &= rest - 1) {
+            int box = __builtin_ctzll(rest);
+            uint64_t position = s->lanes[box].position + i;
+            for (int c = 0; c < s->view.count; c++) {
+                struct slot *slot = slot_at(s->domain, s->view.copy[c], box, s->lane, position);
+                __builtin_prefetch(slot, 1);         /* the header is next */
+                if (s->view.copy[c] != op->in_place)
+                    copy_to_shared(slot->payload, part->data, part->bytes);
+            }
+        }
+    }
+}
+
+void header_make(const struct sc_sender *s, const struct operation *op, uint32_t i, int box,
+                 uint64_t ts, uint64_t extra, struct slot *header)
+{
+    header->position = s->lanes[box].position + i;
+    header->timestamp = ts + i;
+    header->incarnation = incarnation(s);
+    header->bytes = (uint32_t)op->parts[i].bytes;
+    header->sequence = s->sequence + i;
+    header->op_or_addressed = extra;
+    header->payload_crc = s->payload_crc[i];
+    header->header_crc = slot_header_crc(header);
+}
+
+void header_write(const struct sc_sender *s, int box, struct copy *copy, const struct slot *header)
+{
+    struct slot *slot = slot_at(s->domain, copy, box, s->lane, header->position);
+    copy_to_shared(&slot->position, &header->position, SLOT_FIXED_BYTES);
+}
+
+static void count(struct sc_sender *s, enum sender_stat what, uint64_t add)
+{
+    s->stats[what] += add;
+    STORE_RELAXED(&sender_of(s->view.copy[0], s->lane)->stats[what], s->stats[what]);
+}
+
+static void count_outcome(struct sc_sender *s, const struct operation *op, uint64_t ts, int rc)
+{
+    if (s->view.count == 0)
+        return;
+    if (rc == SC_REJECTED)
+        count(s, STAT_REJECTED, 1);
+    if (rc == SC_FULL)
+        count(s, STAT_FULL, 1);
+    if (rc)
+        return;
+    uint64_t bytes = 0, now = clock_from(sys_now()), took = now - ts;
+    if (now >> LOW_SHIFT > s->low)
+        s->low = now >> LOW_SHIFT;
+    for (uint32_t i = 0; i < op->count; i++)
+        bytes += op->parts[i].bytes;
+    count(s, STAT_OPERATIONS, 1);
+    count(s, STAT_SENT, op->count);
+    count(s, STAT_SENT_BYTES, bytes);
+    if ((int64_t)took > (int64_t)s->stats[STAT_SEND_WORST_NS])
+        count(s, STAT_SEND_WORST_NS, took - s->stats[STAT_SEND_WORST_NS]);
+    if ((int64_t)took > (int64_t)s->domain->params.bounds.send_ns)
+        count(s, STAT_LATE, 1);
+}
+
+/* The caller holds the sender's turn. */
+static int run(struct sc_sender *s, const struct operation *op, struct sc_receipt *out)
+{
+    uint64_t ts = 0, position = 0;
+    int rc = view_is_current(&s->view) ? 0 : view_refresh(&s->view);
+    if (rc == 0)
+        rc = make_room(s, op);
+    position = s->lanes[__builtin_ctzll(op->boxes)].position;
+    if (rc == 0)
+        rc = s->domain->params.protocol == SC_EAGER ? operation_eager(s, op, &ts)
+                                                    : operation_timed(s, op, &ts);
+    count_outcome(s, op, ts, rc);
+    if (rc)
+        return rc;
+    *out = (struct sc_receipt){ts, s->sequence, position};
+    s->sequence += op->count;
+    return 0;
+}
+
+static int check_boxes(struct sc_sender *s, uint64_t boxes)
+{
+    if (boxes == 0 || boxes >> s->domain->params.mailboxes)
+        return SC_INVALID;
+    for (uint64_t rest = boxes; rest; rest &= rest - 1) {
+        int box = __builtin_ctzll(rest);
+        if (!s->lanes[box].attached) {
+            int rc = attach(s, box);
+            if (rc)
+                return rc;
+        }
+    }
+    return 0;
+}
+
+/* The caller holds the sender's turn. */
+static int send_parts(struct sc_sender *s, const struct operation *op, struct sc_receipt *out)
+{
+    int rc = s->loan.active ? SC_INVALID : check_boxes(s, op->boxes);
+    if (rc == 0)
+        rc = check_sizes(s, op);
+    return rc ? rc : run(s, op, out);
+}
+
+int sc_send_many(sc_sender *s, uint64_t boxes, const struct sc_part *parts, uint32_t count,
+                 uint64_t deadline, struct sc_receipt *out)
+{
+    struct operation op = {boxes, parts, count, absolute(deadline), NULL};
+    if (count == 0 || count > SC_BATCH_MAX)
+        return SC_INVALID;
+    int rc = enter(s, op.deadline);
+    if (rc)
+        return rc;
+    rc = send_parts(s, &op, out);
+    leave(s);
+    return rc;
+}
+
+int sc_send(sc_sender *s, uint64_t boxes, const void *data, uint64_t bytes, uint64_t deadline,
+            struct sc_receipt *out)
+{
+    struct sc_part part = {data, bytes};
+    return sc_send_many(s, boxes, &part, 1, deadline, out);
+}
+
+/* The same with the payloads one behind the other, as other languages have them. */
+int sc_send_packed(sc_sender *s, uint64_t boxes, const void *data, const uint64_t *sizes,
+                   uint32_t count, uint64_t deadline, struct sc_receipt *out)
+{
+    struct operation op = {boxes, s->packed, count, absolute(deadline), NULL};
+    if (count == 0 || count > SC_BATCH_MAX)
+        return SC_INVALID;
+    int rc = enter(s, op.deadline);
+    if (rc)
+        return rc;
+    const unsigned char *at = data;
+    for (uint32_t i = 0; i < count; at += sizes[i], i++)
+        s->packed[i] = (struct sc_part){at, sizes[i]};
+    rc = send_parts(s, &op, out);
+    leave(s);
+    return rc;
+}
+
+/* ---- loans: the application writes into the first copy itself ---- */
+
+int sc_loan(sc_sender *s, int box, uint64_t bytes, uint64_t deadline, void **out)
+{
+    if (box < 0 || box >= SC_MAILBOXES_MAX)
+        return SC_INVALID;
+    struct sc_part part = {NULL, bytes};
+    struct operation op = {UINT64_C(1) << box, &part, 1, deadline = absolute(deadline), NULL};
+    int rc = enter(s, deadline);
+    if (rc)
+        return rc;
+    rc = s->loan.active ? SC_INVALID : check_boxes(s, op.boxes);
+    if (rc == 0)
+        rc = check_sizes(s, &op);
+    if (rc == 0 && !view_is_current(&s->view))
+        rc = view_refresh(&s->view);
+    if (rc == 0)
+        rc = make_room(s, &op);
+    if (rc == 0) {
+        s->loan.active = true;
+        s->loan.box = box;
+        s->loan.copy = s->view.copy[0];
+        s->loan.data = slot_at(s->domain, s->loan.copy, box, s->lane, s->lanes[box].position)
+                           ->payload;
+        s->loan.bytes = bytes;
+        atomic_fetch_add(&s->domain->leases, 1);
+        *out = s->loan.data;
+    }
+    leave(s);
+    return rc;
+}
+
+static void end_loan(struct sc_sender *s)
+{
+    s->loan.active = false;
+    atomic_fetch_sub(&s->domain->leases, 1);
+}
+
+int sc_loan_send(sc_sender *s, uint64_t bytes, uint64_t deadline, struct sc_receipt *out)
+{
+    int rc = enter(s, deadline = absolute(deadline));
+    if (rc)
+        return rc;
+    struct sc_part part = {s->loan.data, bytes};
+    struct operation op = {UINT64_C(1) << s->loan.box, &part, 1, deadline, s->loan.copy};
+    if (!s->loan.active || bytes > s->loan.bytes)
+        rc = SC_INVALID;
+    else {
+        rc = view_is_current(&s->view) ? 0 : view_refresh(&s->view);
+        if (rc == 0 && LOAD_RELAXED(&s->loan.copy->failed))
+            rc = SC_COPY_FAILED;                     /* what was written there is gone */
+        if (rc == 0)
+            rc = run(s, &op, out);
+        end_loan(s);
+    }
+    leave(s);
+    return rc;
+}
+
+int sc_loan_drop(sc_sender *s)
+{
+    int rc = enter(s, FOREVER);
+    if (rc)
+        return rc;
+    if (s->loan.active)
+        end_loan(s);
+    leave(s);
+    return 0;
+}

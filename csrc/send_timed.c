@@ -1,0 +1,174 @@
+/* send_timed.c: sending in `crash` and `timing` (paper §3.3.1, Send).
+ *
+ * "First, the process determines the timestamp, and inserts the message into the queue of each
+ * copy. [...] Second, when every mailbox copy has been written, the sender sets the a-flag in
+ * each copy."
+ *
+ * [T1] header and payload before D: release here -> acquire where receivers look for messages.
+ * [T2] payload before the a-flag: release here -> acquire in crash.c, timing.c.
+ *
+ * The model gives the sender Δs. One that notices in time that it is late does not set the flags,
+ * and the message is rejected by everyone; one that notices too late asks what was decided.
+ */
+#include "sender.h"
+
+#define OUTCOME_POLL_NS 20000
+
+/* The d-flags of the paper: who is a member at the message's timestamp. */
+static uint64_t addressed(struct sc_sender *s, int box, uint64_t ts)
+{
+    uint64_t set = 0;
+    for (uint64_t rest = s->lanes[box].receivers; rest; rest &= rest - 1) {
+        uint32_t r = (uint32_t)__builtin_ctzll(rest);
+        const struct receiver_record *rec = receiver_of(s->domain, s->view.copy[0], box, r);
+        uint64_t entry = LOAD_ACQUIRE(&rec->entry), exit = LOAD_ACQUIRE(&rec->exit);
+        if (seal_ok(entry) && seal_ok(exit) && sealed_value(entry) <= ts >> LOW_SHIFT &&
+            ts >> LOW_SHIFT < sealed_value(exit))
+            set |= UINT64_C(1) << r;
+    }
+    return set;
+}
+
+/* `timing`, appendix A.1.2: a message stays until Δs + Δr + 2ε after its timestamp, so that a
+ * newcomer without a d-flag can still read it. */
+static int wait_removable(struct sc_sender *s, int box, uint64_t deadline)
+{
+    const struct sc_bounds *b = &s->domain->params.bounds;
+    uint64_t position = s->lanes[box].position;
+    if (s->domain->params.protocol != SC_TIMING ||
+        position < s->domain->boxes[box].params.capacity)
+        return 0;
+    struct slot old;
+    uint64_t before = position - s->domain->boxes[box].params.capacity;
+    if (slot_read_header(&s->view, s->view.copy[0], box, s->lane, before, &old))
+        return 0;
+    uint64_t until = old.timestamp + b->send_ns + b->receive_ns + 2 * b->epsilon_ns;
+    for (;;) {
+        uint64_t now = sys_now(), local = clock_from(now);
+        if (local >= until)
+            return 0;
+        if (now >= deadline)
+            return SC_FULL;
+        uint64_t wake = now + (until - local);
+        sys_sleep_until(wake < deadline ? wake : deadline);
+    }
+}
+
+static enum decision look(struct sc_sender *s, int box, uint64_t position)
+{
+    for (int c = s->view.count - 1; c >= 0; c--) {
+        uint64_t word = LOAD_ACQUIRE(&slot_at(s->domain, s->view.copy[c], box, s->lane, position)
+                                          ->decision);
+        if (seal_ok(word) && decision_is_for(sealed_value(word), position))
+            return (enum decision)(sealed_value(word) & 3);
+    }
+    return UNDECIDED;
+}
+
+/* A late sender learns its message's fate; nobody to decide means nobody delivers. */
+static int ask_outcome(struct sc_sender *s, int box, uint64_t position, uint64_t receivers)
+{
+    const struct sc_bounds *b = &s->domain->params.bounds;
+    uint64_t give_up = sys_now() + 2 * (b->expiry_ns + b->send_ns + b->receive_ns) + NS_PER_S;
+    enum decision d;
+    while ((d = look(s, box, position)) == UNDECIDED && receivers && sys_now() < give_up)
+        sys_sleep_until(sys_now() + OUTCOME_POLL_NS);
+    if (d == ACCEPT)
+        return 0;
+    return d == REJECT ? SC_REJECTED : SC_LATE;
+}
+
+/* Writes the message and its flags. *to: who was addressed. */
+static int write_one(struct sc_sender *s, const struct operation *op, int box, uint64_t *ts,
+                     uint64_t *to)
+{
+    const uint64_t bound = s->domain->params.bounds.send_ns;
+    struct lane_view *own = &s->lanes[box];
+    struct slot header;
+    int rc;
+    *ts = clock_from(sys_now());
+    if (*ts <= s->last_ts)
+        *ts = s->last_ts + 1;
+    s->last_ts = *ts;
+    lane_members(&s->view, box, own);
+    *to = addressed(s, box, *ts);
+    payloads_write(s, op);
+    header_make(s, op, 0, box, *ts, *to, &header);
+    uint64_t position = header.position;
+    for (int c = 0; c < s->view.count; c++) {
+        header_write(s, box, s->view.copy[c], &header);
+        STORE_RELEASE(&slot_at(s->domain, s->view.copy[c], box, s->lane, position)->decision,
+                      seal(decision_tag(position)));         /* [T1] D is undefined */
+    }
+    own->position++;
+    if (!view_is_current(&s->view) && (rc = view_refresh(&s->view)))
+        return rc;
+    if (clock_from(sys_now()) > *ts + bound)
+        return SC_REJECTED;                                  /* no flag: everyone rejects it */
+    for (int c = 0; c < s->view.count; c++) {
+        STORE_RELEASE(&slot_at(s->domain, s->view.copy[c], box, s->lane, position)->accepted,
+                      seal(position + 1));                   /* [T2] */
+        STORE_RELAXED(&lane_head_of(s->domain, s->view.copy[c], box, s->lane)->tail,
+                      seal(position));
+    }
+    return 0;
+}
+
+static int send_one(struct sc_sender *s, const struct operation *op, int box, uint64_t *ts)
+{
+    uint64_t position, to;
+    int rc = wait_removable(s, box, op->deadline);
+    if (rc == 0)
+        rc = intent_raise(s, op);
+    if (rc)
+        return rc;
+    position = s->lanes[box].position;
+    rc = write_one(s, op, box, ts, &to);
+    intent_lower(s);
+    FENCE_SEQ_CST();                                         /* [W1] in wait.c */
+    ring_receivers(&s->view, box);
+    if (rc == 0 && clock_from(sys_now()) > *ts + s->domain->params.bounds.send_ns)
+        rc = ask_outcome(s, box, position, to);
+    return rc;
+}
+
+/* What was decided on a message sent earlier. `eager` decides before send returns. */
+int sc_confirm(sc_sender *s, int box, uint64_t position, uint64_t deadline)
+{
+    int rc = check_usable(s->domain);
+    if (rc || s->domain->params.protocol == SC_EAGER)
+        return rc;
+    if (box < 0 || box >= SC_MAILBOXES_MAX || !s->lanes[box].attached ||
+        position >= s->lanes[box].position ||
+        s->lanes[box].position - position > s->domain->boxes[box].params.capacity)
+        return SC_INVALID;
+    deadline = absolute(deadline);
+    for (;;) {
+        enum decision d = look(s, box, position);
+        if (d != UNDECIDED)
+            return d == ACCEPT ? 0 : SC_REJECTED;
+        if (sys_now() >= deadline)
+            return SC_TIMEOUT;
+        sys_sleep_until(sys_now() + OUTCOME_POLL_NS);
+    }
+}
+
+/* These protocols order one mailbox; a batch is sent message by message. */
+int operation_timed(struct sc_sender *s, const struct operation *op, uint64_t *first_ts)
+{
+    if (op->boxes & (op->boxes - 1))
+        return SC_INVALID;
+    int box = __builtin_ctzll(op->boxes);
+    for (uint32_t i = 0; i < op->count; i++) {
+        struct operation one = {op->boxes, &op->parts[i], 1, op->deadline, op->in_place};
+        uint64_t ts;
+        s->sequence += i;
+        int rc = send_one(s, &one, box, &ts);
+        s->sequence -= i;
+        if (rc)
+            return rc;
+        if (i == 0)
+            *first_ts = ts;
+    }
+    return 0;
+}

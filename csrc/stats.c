@@ -1,0 +1,113 @@
+/* stats.c: counters that lie in shared memory, read without disturbing their writers; clocks and
+ * faults for tests. */
+#define _GNU_SOURCE
+#include <sys/resource.h>
+
+#include "crc32c.h"
+#include "receiver.h"
+#include "sender.h"
+
+int sc_domain_sender_stats(sc_domain *d, int lane, struct sc_sender_stats *out)
+{
+    struct view view;
+    struct owner owner;
+    int rc = check_usable(d);
+    if (rc == 0 && (lane < 0 || lane >= (int)d->params.senders))
+        rc = SC_INVALID;
+    if (rc == 0)
+        rc = view_open(&view, d);
+    if (rc == 0)
+        rc = owner_read(&view, lane_place((uint32_t)lane, offsetof(struct sender_record, owner)),
+                        &owner);
+    if (rc)
+        return rc;
+    const word_t *s = sender_of(view.copy[0], (uint32_t)lane)->stats;
+    *out = (struct sc_sender_stats){
+        .held = owner_state(owner.value) == OWNER_LIVE,
+        .pid = owner_pid(owner.value),
+        .operations = LOAD_RELAXED(&s[STAT_OPERATIONS]),
+        .messages = LOAD_RELAXED(&s[STAT_SENT]),
+        .bytes = LOAD_RELAXED(&s[STAT_SENT_BYTES]),
+        .rejected = LOAD_RELAXED(&s[STAT_REJECTED]),
+        .full = LOAD_RELAXED(&s[STAT_FULL]),
+        .late = LOAD_RELAXED(&s[STAT_LATE]),
+        .worst_ns = LOAD_RELAXED(&s[STAT_SEND_WORST_NS]),
+    };
+    return 0;
+}
+
+static int depth_of(struct view *view, int box, uint32_t slot, uint64_t *depth)
+{
+    struct sc_domain *d = view->domain;
+    const struct mailbox *m = &d->boxes[box];
+    *depth = 0;
+    for (uint32_t lane = 0; lane < d->params.senders; lane++) {
+        struct place row = {box, m->at.rows_at + slot * m->at.row_bytes + lane * sizeof(word_t)};
+        uint64_t tail, cursor;
+        int rc = lane_tail(view, box, lane, &tail);
+        if (rc == 0)
+            rc = greatest(view, row, &cursor);
+        if (rc)
+            return rc;
+        *depth += tail > cursor ? tail - cursor : 0;
+    }
+    return 0;
+}
+
+int sc_mailbox_receiver_stats(sc_domain *d, int box, int slot, struct sc_receiver_stats *out)
+{
+    struct view view;
+    struct owner owner;
+    int rc = check_usable(d);
+    if (rc == 0)
+        rc = view_open(&view, d);
+    if (rc == 0)
+        rc = mailbox_use(&view, box);
+    if (rc == 0 && (slot < 0 || slot >= (int)d->boxes[box].params.receivers))
+        rc = SC_INVALID;
+    if (rc == 0)
+        rc = owner_read(&view, receiver_place(d, box, (uint32_t)slot), &owner);
+    if (rc)
+        return rc;
+    const word_t *s = receiver_of(d, view.copy[0], box, (uint32_t)slot)->stats;
+    *out = (struct sc_receiver_stats){
+        .held = owner_state(owner.value) == OWNER_LIVE,
+        .pid = owner_pid(owner.value),
+        .messages = LOAD_RELAXED(&s[STAT_RECEIVED]),
+        .bytes = LOAD_RELAXED(&s[STAT_RECEIVED_BYTES]),
+        .rejected = LOAD_RELAXED(&s[STAT_SAW_REJECTED]),
+        .resolved = LOAD_RELAXED(&s[STAT_RESOLVED]),
+        .violations = LOAD_RELAXED(&s[STAT_VIOLATIONS]),
+        .sleeps = LOAD_RELAXED(&s[STAT_SLEEPS]),
+        .worst_ns = LOAD_RELAXED(&s[STAT_RECEIVE_WORST_NS]),
+    };
+    return out->held ? depth_of(&view, box, (uint32_t)slot, &out->depth) : 0;
+}
+
+uint64_t sc_domain_minor_faults(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (uint64_t)usage.ru_minflt;
+}
+
+uint64_t sc_now(void) { return sys_now(); }
+uint64_t sc_clock(void) { return clock_from(sys_now()); }
+void sc_clock_fault(int64_t offset_ns, int64_t drift_ppb) { clock_set_fault(offset_ns, drift_ppb); }
+uint32_t sc_crc32c(const void *data, uint64_t bytes) { return crc32c(0, data, bytes); }
+
+static struct copy *intact_copy(sc_domain *d, int copy)
+{
+    if (check_usable(d) || copy < 0 || copy >= LOAD_ACQUIRE(&d->copy_count))
+        return NULL;
+    return d->copies[copy].table ? &d->copies[copy] : NULL;
+}
+
+int sc_fault_poison(sc_domain *d, int serial)
+{
+    struct copy *copy = intact_copy(d, serial);
+    if (!copy)
+        return SC_MISSING;
+    STORE_RELEASE(&header_of(copy)->config, 0);      /* not a sealed word */
+    return 0;
+}

@@ -1,0 +1,25 @@
+/* turn.c: waiting for another thread of this process to finish with a handle. */
+#include "core.h"
+
+#define SPINS 100
+#define SLEEP_MIN_NS 20000
+#define SLEEP_MAX_NS 1000000
+
+int turn_wait(struct turn *turn, uint64_t deadline)
+{
+    uint64_t sleep = SLEEP_MIN_NS;
+    for (int spins = 0;; spins++) {
+        uint32_t free = 0;
+        if (LOAD_RELAXED(&turn->taken) == 0 && CAS_ACQ_REL(&turn->taken, &free, 1))
+            return 0;
+        if (spins < SPINS) {
+            cpu_relax();
+            continue;
+        }
+        uint64_t now = sys_now();
+        if (now >= deadline)
+            return SC_TIMEOUT;
+        sys_sleep_until(now + sleep < deadline ? now + sleep : deadline);
+        sleep = sleep * 2 < SLEEP_MAX_NS ? sleep * 2 : SLEEP_MAX_NS;
+    }
+}

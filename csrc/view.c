@@ -1,0 +1,190 @@
+/* view.c: which copies are intact, as one handle sees it.
+ *
+ * A failure must not stay a private opinion. If A finds copy 1 dead and sends to copies 2 and 3
+ * only, while B still reads copy 1 alone, B misses A's intent and breaks the order. So:
+ *
+ *   before anyone skips a copy, it has set that copy's bit in `failed` of every other copy;
+ *   a receiver looks at `failed` in every copy after it has scanned one, before it delivers.
+ *
+ * At least one copy never fails: A has written there, and B reads there. Bits are only added.
+ */
+#include "core.h"
+
+#define THAW_POLL_NS 50000
+
+bool config_frozen(uint64_t sealed_config) { return sealed_value(sealed_config) >> 7 & 1; }
+int config_count(uint64_t sealed_config) { return (int)(sealed_value(sealed_config) & 127); }
+uint64_t config_version(uint64_t sealed_config) { return sealed_value(sealed_config) >> 8; }
+
+uint64_t config_make(uint64_t version, bool frozen, int count)
+{
+    return version << 8 | (uint64_t)frozen << 7 | (uint64_t)count;
+}
+
+/* Adds bits to one copy's set. At most SERIALS_MAX rounds, since every failed CAS means that
+ * another bit has been added. */
+static bool fail_in(struct copy *copy, uint64_t bits)
+{
+    word_t *word = &header_of(copy)->failed;
+    uint64_t found = LOAD_ACQUIRE(word);
+    for (;;) {
+        if (!seal_ok(found))
+            return false;
+        uint64_t wanted = sealed_value(found) | bits;
+        if (wanted == sealed_value(found) || CAS_ACQ_REL(word, &found, seal(wanted))) /* [V1] */
+            return true;
+    }
+}
+
+static bool looks_intact(const struct copy *copy)
+{
+    const struct segment_header *h = header_of(copy);
+    return !LOAD_RELAXED(&copy->failed) && !guard_is_lost(copy->table_mapping) &&
+           seal_ok(LOAD_ACQUIRE(&h->failed)) && seal_ok(LOAD_ACQUIRE(&h->config));
+}
+
+static bool boxes_intact(const struct copy *copy)
+{
+    for (int box = 0; box < SC_MAILBOXES_MAX; box++)
+        if (LOAD_RELAXED(&copy->box[box]) && guard_is_lost(copy->box_mapping[box]))
+            return false;
+    return true;
+}
+
+static bool was_removed(struct sc_domain *domain)
+{
+    int count = LOAD_ACQUIRE(&domain->copy_count);
+    for (int i = 0; i < count; i++) {
+        if (!domain->copies[i].table)
+            continue;
+        uint64_t removed = LOAD_ACQUIRE(&header_of(&domain->copies[i])->removed);
+        if (seal_ok(removed) && sealed_value(removed) == 1)
+            return true;
+    }
+    return false;
+}
+
+/* One round: the failures and the newest configuration that any intact copy knows of. */
+static uint64_t gather(struct sc_domain *domain, uint64_t *config)
+{
+    uint64_t failed = 0;
+    int count = LOAD_ACQUIRE(&domain->copy_count);
+    *config = 0;
+    for (int i = 0; i < count; i++) {
+        struct copy *copy = &domain->copies[i];
+        if (!copy->table || !looks_intact(copy) || !boxes_intact(copy)) {
+            failed |= UINT64_C(1) << i;
+            continue;
+        }
+        failed |= sealed_value(LOAD_ACQUIRE(&header_of(copy)->failed)); /* [V1] */
+        uint64_t shown = LOAD_ACQUIRE(&header_of(copy)->config);        /* [V1] */
+        if (seal_ok(shown) && (!*config || config_version(shown) > config_version(*config)))
+            *config = shown;
+    }
+    return failed;
+}
+
+static void list_intact(struct view *view, uint64_t failed)
+{
+    int count = LOAD_ACQUIRE(&view->domain->copy_count);
+    view->count = 0;
+    for (int i = 0; i < count; i++)
+        if (!(failed >> i & 1) && view->count < (int)(sizeof view->copy / sizeof *view->copy))
+            view->copy[view->count++] = &view->domain->copies[i];
+}
+
+/* Ends after at most SERIALS_MAX rounds: each further one has found another failure. */
+int view_refresh(struct view *view)
+{
+    struct sc_domain *domain = view->domain;
+    for (;;) {
+        uint32_t faults = LOAD_ACQUIRE(&guard_faults);
+        uint64_t config, failed = gather(domain, &config);
+        if (config && config_count(config) > LOAD_ACQUIRE(&domain->copy_count)) {
+            int rc = domain_adopt_copy(domain, LOAD_ACQUIRE(&domain->copy_count));
+            if (rc)
+                return rc;
+            continue;
+        }
+        list_intact(view, failed);
+        for (int i = 0; i < LOAD_ACQUIRE(&domain->copy_count); i++)
+            if (failed >> i & 1)
+                STORE_RELAXED(&domain->copies[i].failed, true);
+        bool told = true;
+        for (int i = 0; i < view->count; i++) {
+            uint64_t newest = sealed_value(config);  /* completes a walk left half done */
+            told = fail_in(view->copy[i], failed) && told;
+            carry(&header_of(view->copy[i])->config, AGE_CONFIG, &newest);
+        }
+        if (view->count == 0)
+            return was_removed(domain) ? SC_REMOVED : SC_LOST;
+        view->config = config;
+        view->failed = seal(failed);
+        view->faults = faults;
+        uint64_t removed = LOAD_ACQUIRE(&header_of(view->copy[0])->removed);
+        if (removed == seal(1))
+            return SC_REMOVED;
+        if (told)
+            return 0;
+    }
+}
+
+int view_open(struct view *view, struct sc_domain *domain)
+{
+    memset(view, 0, sizeof *view);
+    view->domain = domain;
+    return view_refresh(view);
+}
+
+void view_fail(struct view *view, struct copy *copy)
+{
+    STORE_RELAXED(&copy->failed, true);
+    view_refresh(view);
+}
+
+/* Something in a copy is not what a sound copy holds. Either the mailbox was removed, which its
+ * directory entry says in every copy before the pages go, or the copy has failed. */
+int view_doubt(struct view *view, struct copy *copy, int box)
+{
+    if (box >= 0) {
+        uint64_t state = LOAD_ACQUIRE(&directory_of(view->domain, copy, box)->owner.state);
+        if (seal_ok(state) && sealed_value(state) != view->domain->boxes[box].version)
+            return SC_REMOVED;
+    }
+    STORE_RELAXED(&copy->failed, true);
+    return view_refresh(view);
+}
+
+/* A freeze lasts as long as the replacer needs; if it dies or takes too long, anyone ends it. */
+int view_wait_thawed(struct view *view, uint64_t deadline)
+{
+    struct sc_domain *domain = view->domain;
+    uint64_t frozen = view->config;
+    uint64_t give_up = sys_now() + domain->params.bounds.send_ns * 4 + NS_PER_S;
+    struct place where = {-1, offsetof(struct segment_header, config)};
+    struct place replacer_at = {-1, offsetof(struct segment_header, replacer)};
+    while (config_frozen(view->config)) {
+        if (view->config != frozen) {
+            frozen = view->config;
+            give_up = sys_now() + domain->params.bounds.send_ns * 4 + NS_PER_S;
+        }
+        uint64_t now = sys_now();
+        if (now >= deadline)
+            return SC_FROZEN;
+        struct owner replacer;
+        int rc = owner_read(view, replacer_at, &replacer);
+        if (rc)
+            return rc;
+        if (now >= give_up || owner_is_dead(view, &replacer)) {
+            uint64_t decided;
+            uint64_t thawed = config_make(config_version(frozen) + 1, false, config_count(frozen));
+            if ((rc = agree_while_frozen(view, where, AGE_CONFIG, thawed, &decided)))
+                return rc;
+        } else {
+            sys_sleep_until(now + THAW_POLL_NS);
+        }
+        if ((rc = view_refresh(view)))
+            return rc;
+    }
+    return 0;
+}

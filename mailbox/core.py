@@ -1,0 +1,64 @@
+"""The C core as Python sees it: calls, deadlines, names of enumerations."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+from shmcast._native import ffi, lib
+from shmcast.errors import error_from
+
+FOREVER = (1 << 64) - 1
+_FROM_NOW = 1 << 63
+DEFAULT_TIMEOUT_S = 10.0
+
+
+class Protocol(enum.StrEnum):
+    """How receivers agree and order: docs/architecture.md has the differences."""
+
+    CRASH = "crash"
+    TIMING = "timing"
+    EAGER = "eager"
+
+
+PROTOCOL_CODES = {
+    Protocol.CRASH: lib.SC_CRASH,
+    Protocol.TIMING: lib.SC_TIMING,
+    Protocol.EAGER: lib.SC_EAGER,
+}
+
+
+class CopyState(enum.Enum):
+    INTACT = "intact"
+    FAILED = "failed"
+
+
+def deadline_in(timeout_s: float | None) -> int:
+    """A deadline for the core: relative, so that the clock is read there, once."""
+    if timeout_s is None:
+        timeout_s = DEFAULT_TIMEOUT_S
+    if not 0 <= timeout_s <= 1e9:
+        raise ValueError(f"timeout must be between 0 and 1e9 seconds, not {timeout_s!r}")
+    return _FROM_NOW | int(timeout_s * 1e9)
+
+
+DEFAULT_DEADLINE = deadline_in(DEFAULT_TIMEOUT_S)
+
+
+def check(code: int, what: str) -> int:
+    if code < 0:
+        raise error_from(code, what)
+    return code
+
+
+def new(ctype: str, *args: Any) -> Any:
+    return ffi.new(ctype, *args)
+
+
+def name_bytes(name: str) -> bytes:
+    """Names are checked by the core; only what cannot reach it is refused here."""
+    if "\0" in name or not name.isascii():
+        raise ValueError(f"{name!r}: use ASCII letters, digits, '_', '.' and '-'")
+    if len(name) > lib.SC_NAME_MAX:
+        raise ValueError(f"{name!r}: a name has at most {lib.SC_NAME_MAX} characters")
+    return name.encode("ascii")

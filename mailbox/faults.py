@@ -1,0 +1,96 @@
+"""Faults on purpose: copies, processes and clocks.
+
+``kill_copy(box, 0)`` truncates the first segment under everybody's feet; whoever uses the mailbox
+goes on with the others. Nothing here needs the victim's cooperation, except clocks, which each
+process skews for itself.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import random
+import signal
+
+import posix_ipc
+import psutil
+
+from shmcast._native import lib
+from shmcast.mailbox.core import CopyState, check
+from shmcast.mailbox.domain import Domain
+from shmcast.mailbox.mailbox import Mailbox
+
+
+class Kill(enum.StrEnum):
+    TRUNCATE = "truncate"  # access raises SIGBUS
+    POISON = "poison"  # marked as failed
+    CORRUPT = "corrupt"  # overwritten with random bytes
+    UNLINK = "unlink"  # its name disappears; newcomers cannot find it
+
+
+def segment_name(domain: str, serial: int) -> str:
+    """The POSIX name of one copy."""
+    return f"/shmcast.{domain}.{serial}"
+
+
+def kill_copy(
+    box: Mailbox | Domain, copy: int, how: Kill | str = Kill.TRUNCATE, *, seed: int = 0
+) -> None:
+    """Kills the copy with this number. `seed` chooses the bytes of `corrupt`."""
+    segments = box.segments if isinstance(box, Mailbox) else box._segments
+    if copy not in segments.serials():
+        raise ValueError(f"{segments.name} has no copy {copy}; it has {list(segments.serials())}")
+    name = segment_name(segments.name, copy)
+    match Kill(how):
+        case Kill.TRUNCATE:
+            _truncate(name)
+        case Kill.POISON:
+            check(lib.sc_fault_poison(segments.require(), copy), segments.name)
+        case Kill.CORRUPT:
+            _overwrite(name, seed)
+        case Kill.UNLINK:
+            posix_ipc.unlink_shared_memory(name)
+
+
+def _truncate(name: str) -> None:
+    memory = posix_ipc.SharedMemory(name)
+    try:
+        os.ftruncate(memory.fd, 0)
+    finally:
+        memory.close_fd()
+
+
+def _overwrite(name: str, seed: int) -> None:
+    """Every page gets random bytes, so that no word can be believed."""
+    memory = posix_ipc.SharedMemory(name)
+    noise = random.Random(seed)
+    try:
+        for offset in range(0, os.fstat(memory.fd).st_size, 4096):
+            os.pwrite(memory.fd, noise.randbytes(4096), offset)
+    finally:
+        memory.close_fd()
+
+
+def intact_copies(box: Mailbox | Domain) -> list[int]:
+    """Numbers of the copies that are still there."""
+    segments = box.segments if isinstance(box, Mailbox) else box._segments
+    return [n for n, state in segments.serials().items() if state is CopyState.INTACT]
+
+
+def kill_process(pid: int) -> None:
+    """SIGKILL: it dies at whichever instruction it is."""
+    psutil.Process(pid).send_signal(signal.SIGKILL)
+
+
+def stop_process(pid: int) -> None:
+    """SIGSTOP: it is late, and does not know."""
+    psutil.Process(pid).suspend()
+
+
+def continue_process(pid: int) -> None:
+    psutil.Process(pid).resume()
+
+
+def skew_clock(offset_s: float = 0.0, drift: float = 0.0) -> None:
+    """This process's protocol clock: ahead by `offset_s`, and gaining `drift` seconds a second."""
+    lib.sc_clock_fault(int(offset_s * 1e9), int(drift * 1e9))

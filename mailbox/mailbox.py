@@ -1,0 +1,192 @@
+"""One mailbox: create, open, remove; its senders, receivers, copies and figures."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from shmcast._native import lib
+from shmcast.mailbox.core import CopyState, Protocol, check, name_bytes, new
+from shmcast.mailbox.domain import (
+    DEFAULT_RECEIVERS,
+    DEFAULT_SENDERS,
+    Domain,
+    Segments,
+    create_box,
+    create_handle,
+    open_handle,
+)
+from shmcast.mailbox.receiver import Receiver, Wait
+from shmcast.mailbox.records import MailboxStats, ReceiverStats
+from shmcast.mailbox.sender import Sender
+from shmcast.realtime.bounds import Bounds
+
+_NAMES = {lib.SC_CRASH: Protocol.CRASH, lib.SC_TIMING: Protocol.TIMING, lib.SC_EAGER: Protocol.EAGER}
+
+
+class Mailbox:
+    """Replicated in several segments; survives the loss of all but one."""
+
+    def __init__(self, segments: Segments, name: str, box: int) -> None:
+        self._segments = segments
+        self._box = box
+        self.name = name
+        params = new("struct sc_mailbox_params *")
+        check(lib.sc_mailbox_params(segments.require(), box, params), name)
+        self.message_size: int = params.message_bytes
+        self.capacity: int = params.capacity
+        self.protocol = _NAMES[segments.params.protocol]
+
+    @classmethod
+    def create(
+        cls,
+        name: str,
+        *,
+        copies: int = 3,
+        message_size: int = 4096,
+        capacity: int = 256,
+        protocol: str = "eager",
+        senders: int = DEFAULT_SENDERS,
+        receivers: int = DEFAULT_RECEIVERS,
+        bounds: Bounds | None = None,
+        mode: int = 0o600,
+        group: str | int | None = None,
+        checksum: bool = True,
+        evict: bool = False,
+    ) -> Self:
+        """Makes a mailbox by itself. `capacity` is in messages per sender, rounded up to a power
+        of two; `mode` and `group` say who may use it; with `evict` a receiver that holds up the
+        senders longer than its bound loses its place."""
+        chosen = Protocol(protocol)
+        if bounds is None:
+            bounds = Bounds.default(
+                copies=max(copies, 1), message_bytes=max(message_size, 0), protocol=chosen
+            )
+        handle = create_handle(
+            name,
+            copies=copies,
+            senders=senders,
+            mailboxes=1,
+            protocol=chosen,
+            bounds=bounds,
+            mode=mode,
+            group=group,
+        )
+        segments = Segments(name, handle)
+        try:
+            box = create_box(
+                handle,
+                name,
+                message_size=message_size,
+                capacity=capacity,
+                receivers=receivers,
+                checksum=checksum,
+                evict=evict,
+            )
+            check(lib.sc_domain_publish(handle), name)
+            return cls(segments, name, box)
+        except BaseException:
+            segments.close()
+            raise
+
+    @classmethod
+    def open(cls, name: str, *, timeout: float | None = 1.0) -> Self:
+        """A mailbox by itself, or ``"domain/mailbox"``."""
+        domain, _, inner = name.partition("/")
+        segments = Segments(domain, open_handle(domain, timeout))
+        try:
+            if not inner and segments.params.mailboxes != 1:
+                raise ValueError(f"{name} is a domain: open 'domain/mailbox', or use Domain.open")
+            inner = inner or domain
+            box = check(lib.sc_mailbox_find(segments.require(), name_bytes(inner)), name)
+            return cls(segments, inner, box)
+        except BaseException:
+            segments.close()
+            raise
+
+    @staticmethod
+    def remove(name: str) -> None:
+        """Members that still use it get MailboxLost at their next step."""
+        domain, _, inner = name.partition("/")
+        if not inner:
+            check(lib.sc_domain_remove(name_bytes(name)), name)
+            return
+        with Domain.open(domain) as opened:
+            opened.remove_mailbox(inner)
+
+    def sender(self, *, timeout: float | None = 1.0) -> Sender:
+        return Sender(self._segments, self._box, timeout)
+
+    def receiver(
+        self, *, timeout: float | None = 1.0, wait: Wait | str = Wait.ADAPTIVE
+    ) -> Receiver:
+        """Joins. Whatever is sent after this returns is received."""
+        return Receiver(self._segments, self._box, self.message_size, timeout, Wait(wait))
+
+    @property
+    def copies(self) -> list[CopyState]:
+        return self._segments.copies()
+
+    def replace(self, timeout: float | None = 10.0) -> int:
+        """Makes a new copy for every failed one, while traffic goes on; returns how many."""
+        return self._segments.replace(timeout)
+
+    def reap(self) -> int:
+        """Frees what dead processes held; returns how many places."""
+        return self._segments.reap()
+
+    def stats(self) -> MailboxStats:
+        """Read from shared memory; costs the writers nothing."""
+        bounds = self._segments.params.bounds
+        timing = self.protocol is Protocol.TIMING
+        latency = bounds.expiry_ns if timing else bounds.send_ns
+        return MailboxStats(
+            copies=self.copies,
+            senders=self._segments.sender_stats(),
+            receivers=self._receiver_stats(),
+            send_bound_ns=bounds.send_ns,
+            latency_bound_ns=latency + bounds.epsilon_ns,
+        )
+
+    def _receiver_stats(self) -> list[ReceiverStats]:
+        handle = self._segments.require()
+        params = new("struct sc_mailbox_params *")
+        check(lib.sc_mailbox_params(handle, self._box, params), self.name)
+        out = new("struct sc_receiver_stats *")
+        found = []
+        for slot in range(params.receivers):
+            check(lib.sc_mailbox_receiver_stats(handle, self._box, slot, out), self.name)
+            if out.held:
+                found.append(
+                    ReceiverStats(
+                        out.pid,
+                        out.messages,
+                        out.bytes,
+                        out.rejected,
+                        out.resolved,
+                        out.violations,
+                        out.sleeps,
+                        out.worst_ns,
+                        out.depth,
+                    )
+                )
+        return found
+
+    @property
+    def segments(self) -> Segments:
+        """The copies themselves, for shmcast.mailbox.faults."""
+        return self._segments
+
+    def close(self) -> None:
+        self._segments.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,282 @@
+"""Receiving: one message, many, in place, from asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Iterator, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from shmcast._native import ffi, lib
+from shmcast.errors import error_from
+from shmcast.mailbox.core import DEFAULT_DEADLINE, check, deadline_in, new
+from shmcast.mailbox.records import Message
+
+if TYPE_CHECKING:
+    from shmcast.mailbox.domain import Segments
+
+_new_tuple = tuple.__new__
+_BATCH = 64  # messages fetched from the core at once
+_BUFFER_BYTES = 1 << 18
+_ASYNC_SLICE_S = 0.1  # how soon the helper thread notices that nobody waits any more
+
+
+class Wait(enum.StrEnum):
+    """How to wait for a message."""
+
+    ADAPTIVE = "adaptive"  # spin for 50 µs, then sleep
+    BUSY = "busy"  # spin: fastest, burns a core
+    BLOCK = "block"  # sleep at once: for more processes than cores
+
+
+_SPIN_NS = {Wait.ADAPTIVE: 50_000, Wait.BUSY: (1 << 64) - 1, Wait.BLOCK: 0}
+
+
+class View:
+    """A message read where it lies. Valid inside its block only."""
+
+    def __init__(self, message: Message, data: memoryview) -> None:
+        self.data = data
+        self.timestamp, self.sender, self.sequence = message[1:]
+
+    def array(
+        self, dtype: npt.DTypeLike = np.uint8, shape: int | Sequence[int] = -1
+    ) -> npt.NDArray[Any]:
+        return np.frombuffer(self.data, dtype=dtype).reshape(shape)
+
+
+class _ViewBlock:
+    def __init__(self, receiver: Receiver, deadline: int) -> None:
+        self._receiver, self._deadline = receiver, deadline
+        self._lent = False
+
+    def __enter__(self) -> View:
+        receiver = self._receiver
+        if receiver._ready:
+            message = receiver._ready.popleft()
+            return View(message, memoryview(message.data))
+        address = new("const void **")
+        info = new("struct sc_message *")
+        check(lib.sc_view(receiver._handle(), self._deadline, info, address), receiver.name)
+        self._lent = True
+        message = Message(b"", info.timestamp, info.sender, info.sequence)
+        return View(message, memoryview(ffi.buffer(address[0], info.bytes)).toreadonly())
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Raises if what was read may be wrong: evicted meanwhile, or the copy died."""
+        if self._lent:
+            code = lib.sc_view_release(self._receiver._handle())
+            if kind is None:
+                check(code, self._receiver.name)
+
+
+class Receiver:
+    """One member of a mailbox's group. Threads may share it; they take turns."""
+
+    def __init__(
+        self, segments: Segments, box: int, message_size: int, timeout: float | None, wait: Wait
+    ) -> None:
+        self.name = segments.name
+        self._segments = segments
+        out = new("sc_receiver **")
+        code = lib.sc_receiver_open(segments.require(), box, deadline_in(timeout), out)
+        check(code, self.name)
+        self._receiver: Any = out[0]
+        lib.sc_receiver_wait_style(self._receiver, _SPIN_NS[wait])
+        size = max(message_size, _BUFFER_BYTES)
+        self._buffer = new("unsigned char[]", size)
+        self._bytes = ffi.buffer(self._buffer, size)
+        self._size = size
+        self._infos = new(f"struct sc_message[{_BATCH}]")
+        self._words = memoryview(ffi.buffer(self._infos)).cast("Q")
+        self._ready: deque[Message] = deque()  # fetched, not yet handed out; at most _BATCH
+        self._waiter: _Waiter | None = None
+        segments.use(self)
+
+    def _handle(self) -> Any:
+        if self._receiver is None:
+            raise ValueError(f"{self.name}: the receiver is closed")
+        return self._receiver
+
+    def _fetch(self, deadline: int, most: int = _BATCH) -> list[Message]:
+        count = lib.sc_receive_many(
+            self._handle(), self._buffer, self._size, deadline, self._infos, most
+        )
+        if count <= 0:
+            raise error_from(count, self.name)
+        words = self._words[: count * 5].tolist()
+        data = self._bytes
+        messages = []
+        for at in range(0, count * 5, 5):
+            timestamp, sequence, sender, size, offset = words[at : at + 5]
+            messages.append(
+                _new_tuple(Message, (data[offset : offset + size], timestamp, sender, sequence))
+            )
+        return messages
+
+    def receive(self, *, timeout: float | None = None) -> Message:
+        """The next message in the one order; TimeoutError if none comes in time."""
+        ready = self._ready
+        if ready:
+            try:
+                return ready.popleft()
+            except IndexError:
+                pass  # another thread was faster
+        messages = self._fetch(DEFAULT_DEADLINE if timeout is None else deadline_in(timeout))
+        first = messages[0]
+        if len(messages) > 1:
+            ready.extend(messages[1:])
+        return first
+
+    def receive_many(
+        self,
+        max: int = _BATCH,  # noqa: A002 - the public name of api.md
+        *,
+        timeout: float | None = None,
+    ) -> list[Message]:
+        """What is there, at least one, at most `max`."""
+        if max < 1:
+            raise ValueError(f"{self.name}: max must be at least 1, not {max}")
+        taken: list[Message] = []
+        while self._ready and len(taken) < max:
+            taken.append(self._ready.popleft())
+        if not taken:
+            taken = self._fetch(deadline_in(timeout), min(max, _BATCH))
+        while len(taken) < max:
+            try:
+                taken += self._fetch(deadline_in(0), min(max - len(taken), _BATCH))
+            except TimeoutError:
+                break
+        return taken
+
+    def view(self, *, timeout: float | None = None) -> _ViewBlock:
+        """The next message without copying. Senders wait for the slot while the block lasts."""
+        return _ViewBlock(self, deadline_in(timeout))
+
+    @property
+    def depth(self) -> int:
+        """Messages sent and not yet received here."""
+        return len(self._ready) + int(lib.sc_receiver_depth(self._handle()))
+
+    def leave(self, *, timeout: float | None = None) -> list[Message]:
+        """Leaves the group, after reading what was sent before."""
+        check(lib.sc_receiver_leave(self._handle()), self.name)
+        rest = list(self._ready)
+        self._ready.clear()
+        end = time.monotonic() + (10.0 if timeout is None else timeout)
+        try:
+            while True:
+                rest += self._fetch(deadline_in(max(0.0, end - time.monotonic())))
+        except ValueError:  # closed: everything older than the exit time has been read
+            pass
+        self.close()
+        return rest
+
+    def __iter__(self) -> Iterator[Message]:
+        """Endless; ends when the receiver is closed."""
+        while self._receiver is not None:
+            try:
+                yield self.receive()
+            except TimeoutError:
+                continue
+
+    async def areceive(self, *, timeout: float | None = None) -> Message:
+        """Like receive(), without blocking the event loop."""
+        if self._ready:
+            return self._ready.popleft()
+        try:
+            return self.receive(timeout=0)
+        except TimeoutError:
+            pass
+        if self._waiter is None:
+            self._waiter = _Waiter(self)
+        waiting = self._waiter.ask()
+        try:
+            return await asyncio.wait_for(waiting, timeout)
+        except TimeoutError:
+            raise error_from(lib.SC_TIMEOUT, self.name) from None
+
+    async def __aiter__(self) -> AsyncIterator[Message]:
+        while self._receiver is not None:
+            yield await self.areceive()
+
+    def close(self) -> None:
+        receiver, self._receiver = self._receiver, None
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None:
+            waiter.stop()
+        if receiver is not None:
+            lib.sc_receiver_close(receiver)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_receiver", None) is not None and self._segments.is_open:
+            self.close()
+
+
+class _Waiter:
+    """A thread that waits on behalf of an event loop, only while somebody asks."""
+
+    def __init__(self, receiver: Receiver) -> None:
+        self._receiver = receiver
+        self._asked: queue.SimpleQueue[asyncio.Future[Message] | None] = queue.SimpleQueue()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._work, name="shmcast-areceive", daemon=True)
+        self._thread.start()
+
+    def ask(self) -> asyncio.Future[Message]:
+        future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._asked.put(future)
+        return future
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._asked.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        while (future := self._asked.get()) is not None:
+            while not future.cancelled() and not self._stopping:
+                try:
+                    message = self._receiver.receive(timeout=_ASYNC_SLICE_S)
+                except TimeoutError:
+                    continue
+                except Exception as error:
+                    future.get_loop().call_soon_threadsafe(_fail, future, error)
+                    break
+                future.get_loop().call_soon_threadsafe(self._hand_over, future, message)
+                break
+
+    def _hand_over(self, future: asyncio.Future[Message], message: Message) -> None:
+        if future.done():  # cancelled meanwhile: the message is the next one's
+            self._receiver._ready.appendleft(message)
+        else:
+            future.set_result(message)
+
+
+def _fail(future: asyncio.Future[Message], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)

@@ -1,0 +1,211 @@
+"""Sending: one message, many, to several mailboxes, in place, from asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from shmcast._native import ffi, lib
+from shmcast.errors import MailboxFull, error_from
+from shmcast.mailbox.core import DEFAULT_DEADLINE, check, deadline_in, name_bytes, new
+from shmcast.mailbox.records import Receipt
+
+if TYPE_CHECKING:
+    from shmcast.mailbox.domain import Segments
+
+_new_tuple = tuple.__new__
+_send = lib.sc_send
+
+
+class Loan:
+    """A slot of the first copy, lent to be written in place."""
+
+    def __init__(self, sender: Sender, address: Any, size: int) -> None:
+        self._sender = sender
+        self._size = size
+        self.data = memoryview(ffi.buffer(address, size))
+        self.receipt: Receipt | None = None
+
+    def array(
+        self, dtype: npt.DTypeLike = np.uint8, shape: int | Sequence[int] = -1
+    ) -> npt.NDArray[Any]:
+        """The slot as an array. Do not use it after the block has ended."""
+        return np.frombuffer(self.data, dtype=dtype).reshape(shape)
+
+
+class _LoanBlock:
+    """Sent when the block ends, dropped on an exception."""
+
+    def __init__(self, sender: Sender, box: int, size: int, deadline: int) -> None:
+        self._sender, self._box, self._size, self._deadline = sender, box, size, deadline
+
+    def __enter__(self) -> Loan:
+        out = new("void **")
+        sender = self._sender
+        code = lib.sc_loan(sender._handle(), self._box, self._size, self._deadline, out)
+        check(code, sender.name)
+        self._loan = Loan(sender, out[0], self._size)
+        return self._loan
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        sender = self._sender
+        if kind is not None:
+            check(lib.sc_loan_drop(sender._handle()), sender.name)
+            return
+        code = lib.sc_loan_send(sender._handle(), self._size, self._deadline, sender._out)
+        check(code, sender.name)
+        self._loan.receipt = Receipt._make(sender._words.tolist())
+
+
+class Sender:
+    """One lane of the domain. Threads may share it; they take turns."""
+
+    def __init__(self, segments: Segments, box: int | None, timeout: float | None) -> None:
+        self.name = segments.name
+        self._segments = segments
+        self._box = box
+        out = new("sc_sender **")
+        check(lib.sc_sender_open(segments.require(), deadline_in(timeout), out), self.name)
+        self._sender: Any = out[0]
+        self._boxes = 0 if box is None else 1 << box
+        self._out = new("struct sc_receipt *")
+        self._words = memoryview(ffi.buffer(self._out)).cast("Q")
+        self._known: dict[str, int] = {}
+        segments.use(self)
+
+    @property
+    def id(self) -> int:
+        """As in Message.sender."""
+        return int(lib.sc_sender_id(self._handle()))
+
+    def _handle(self) -> Any:
+        if self._sender is None:
+            raise ValueError(f"{self.name}: the sender is closed")
+        return self._sender
+
+    def _destinations(self, to: str | Iterable[str] | None) -> int:
+        if to is None:
+            if not self._boxes:
+                raise ValueError(f"{self.name} is a domain: say to which mailboxes, with to=[...]")
+            return self._boxes
+        names = [to] if isinstance(to, str) else to
+        boxes = 0
+        for name in names:
+            if name not in self._known:
+                code = lib.sc_mailbox_find(self._segments.require(), name_bytes(name))
+                self._known[name] = check(code, f"{self.name}/{name}")
+            boxes |= 1 << self._known[name]
+        if not boxes:
+            raise ValueError(f"{self.name}: to= names no mailbox")
+        return boxes
+
+    def send(
+        self,
+        data: bytes | bytearray | memoryview | npt.NDArray[Any],
+        *,
+        timeout: float | None = None,
+        to: str | Iterable[str] | None = None,
+    ) -> Receipt:
+        """Returns when every receiver will get the message, or raises and none will."""
+        deadline = DEFAULT_DEADLINE if timeout is None else deadline_in(timeout)
+        boxes = self._boxes if to is None and self._boxes else self._destinations(to)
+        if type(data) is bytes:
+            code = _send(self._sender or self._handle(), boxes, data, len(data), deadline, self._out)
+        else:
+            with memoryview(data) as view:
+                view = view if view.c_contiguous else memoryview(view.tobytes())
+                source = ffi.from_buffer(view)
+                code = _send(self._handle(), boxes, source, view.nbytes, deadline, self._out)
+        if code:
+            self._fail(code, to)
+        return _new_tuple(Receipt, self._words.tolist())
+
+    def _fail(self, code: int, to: str | Iterable[str] | None) -> None:
+        if code == lib.SC_REMOVED:
+            self._known.clear()
+        raise error_from(code, self.name if to is None else f"{self.name} to {to}")
+
+    def send_many(
+        self,
+        messages: Sequence[bytes],
+        *,
+        timeout: float | None = None,
+        to: str | Iterable[str] | None = None,
+    ) -> Receipt:
+        """One operation: all of them or none, in a row, with consecutive timestamps."""
+        count = len(messages)
+        if not 1 <= count <= lib.SC_BATCH_MAX:
+            raise ValueError(f"{self.name}: send 1 to {lib.SC_BATCH_MAX} at a time, not {count}")
+        joined = b"".join(messages)
+        sizes = np.fromiter(map(len, messages), dtype=np.uint64, count=count)
+        code = lib.sc_send_packed(
+            self._handle(),
+            self._destinations(to),
+            joined,
+            ffi.from_buffer("uint64_t[]", sizes),
+            count,
+            deadline_in(timeout),
+            self._out,
+        )
+        if code:
+            self._fail(code, to)
+        return Receipt._make(self._words.tolist())
+
+    def loan(
+        self, size: int, *, timeout: float | None = None, to: str | None = None
+    ) -> _LoanBlock:
+        """A slot to write into without copying; see Loan."""
+        boxes = self._destinations(to)
+        if boxes & (boxes - 1):
+            raise ValueError(f"{self.name}: a loan goes to one mailbox")
+        return _LoanBlock(self, boxes.bit_length() - 1, size, deadline_in(timeout))
+
+    def confirm(self, receipt: Receipt, *, timeout: float | None = None) -> None:
+        """In `crash` and `timing`, waits until the receivers have decided; raises Rejected."""
+        if self._box is None:
+            return
+        code = lib.sc_confirm(self._handle(), self._box, receipt.position, deadline_in(timeout))
+        check(code, self.name)
+
+    async def asend(
+        self,
+        data: bytes,
+        *,
+        timeout: float | None = None,
+        to: str | Iterable[str] | None = None,
+    ) -> Receipt:
+        """A send takes a microsecond unless the lane is full; only then a thread waits."""
+        try:
+            return self.send(data, timeout=0, to=to)
+        except MailboxFull:
+            return await asyncio.to_thread(self.send, data, timeout=timeout, to=to)
+
+    def close(self) -> None:
+        sender, self._sender = self._sender, None
+        if sender is not None:
+            lib.sc_sender_close(sender)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_sender", None) is not None and self._segments.is_open:
+            self.close()
