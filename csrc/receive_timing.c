@@ -18,6 +18,8 @@
 
 #include "receiver.h"
 
+#define QUORUM_POLL_NS 50000         /* others are at it right now */
+
 enum phase { PHASE_VISIT, PHASE_EPSILON, PHASE_QUORUM, PHASE_DONE };
 
 struct pending {
@@ -218,7 +220,8 @@ static bool notice(struct decider *d, uint32_t lane, uint64_t position, struct p
     return false;
 }
 
-static void look_at_lane(struct decider *d, uint32_t lane, uint64_t now)
+/* *wake: when to look again at the latest. */
+static void look_at_lane(struct decider *d, uint32_t lane, uint64_t now, uint64_t *wake)
 {
     struct sc_receiver *r = d->receiver;
     const struct sc_bounds *b = &r->domain->params.bounds;
@@ -231,9 +234,18 @@ static void look_at_lane(struct decider *d, uint32_t lane, uint64_t now)
             continue;
         if (!notice(d, lane, p, m))
             return;
-        if (clock_from(now) < m->timestamp + b->send_ns + b->epsilon_ns + b->poll_ns) /* 8 */
+        uint64_t ready = m->timestamp + b->send_ns + b->epsilon_ns + b->poll_ns; /* 8 */
+        uint64_t local = clock_from(now);
+        if (local < ready) {
+            if (now + (ready - local) < *wake)
+                *wake = now + (ready - local);
             continue;
+        }
         advance(d, lane, p, m, now);
+        if (m->phase == PHASE_EPSILON && m->wait_until < *wake)
+            *wake = m->wait_until;
+        if (m->phase == PHASE_QUORUM && now + QUORUM_POLL_NS < *wake)
+            *wake = now + QUORUM_POLL_NS;
         if (m->phase == PHASE_DONE)
             STORE_RELEASE(&d->outcome[index], (p + 1) << 2 | (uint64_t)m->taken); /* [D1] */
     }
@@ -244,15 +256,13 @@ static void *decide_every_poll(void *argument)
     struct decider *d = argument;
     struct sc_receiver *r = d->receiver;
     uint64_t poll = r->domain->params.bounds.poll_ns;
-    for (uint64_t next = sys_now(); !LOAD_ACQUIRE(&d->stop); next += poll) {
+    while (!LOAD_ACQUIRE(&d->stop)) {
         if (!view_is_current(&d->view) && view_refresh(&d->view))
             break;                                   /* lost or removed: the application is told */
+        uint64_t wake = sys_now() + poll;
         for (uint32_t lane = 0; lane < r->domain->params.senders; lane++)
-            look_at_lane(d, lane, sys_now());
-        uint64_t now = sys_now();
-        if (next + poll < now)
-            next = now;
-        sys_sleep_until(next + poll);
+            look_at_lane(d, lane, sys_now(), &wake);
+        sys_sleep_until(wake);
     }
     return NULL;
 }

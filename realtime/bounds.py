@@ -76,7 +76,8 @@ class Bounds:
 
         `eager` uses Δs only to give up on a sender that is alive but does not move. The timed
         protocols wait Δs on every message, so theirs is as short as an ordinary, unpinned process
-        can usually keep.
+        can usually keep. In `crash` every receive takes n·δd; in `timing` n·δd is the time that a
+        receiver's thread may be late without losing its voice.
         """
         copy_ns = message_bytes  # 1 GB/s, a fifth of what memory does
         if protocol == "eager":
@@ -92,7 +93,7 @@ class Bounds:
             copies=copies,
             write_ns=8 * NS_PER_MS + copy_ns,
             flag_ns=2 * NS_PER_MS,
-            decide_ns=NS_PER_MS // 5,
+            decide_ns=4 * NS_PER_MS if protocol == "timing" else NS_PER_MS // 5,
             read_ns=5 * NS_PER_MS + copy_ns,
             clear_ns=NS_PER_MS,
             poll_ns=NS_PER_MS,
