@@ -149,6 +149,7 @@ void segment_close(struct copy *copy);
 
 /* ---- domain.c ---- */
 int domain_adopt_copy(struct sc_domain *domain, int serial);
+int domain_inspect(struct sc_domain *domain, struct view *view);
 void domain_retire_failed(struct sc_domain *domain);
 
 /* ---- mailbox.c ---- */

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #define BORN_POLL_NS 1000000
 
@@ -349,6 +350,23 @@ int sc_domain_params(sc_domain *d, struct sc_domain_params *out)
     return 0;
 }
 
+/* Failures that no access shows: the name is gone, so that newcomers cannot find the copy, or the
+ * file is shorter than its tables. For those who look after the domain, not for a message's path. */
+int domain_inspect(struct sc_domain *d, struct view *view)
+{
+    for (int i = 0; i < LOAD_ACQUIRE(&d->copy_count); i++) {
+        struct copy *copy = &d->copies[i];
+        struct stat st;
+        if (!copy->table || LOAD_RELAXED(&copy->failed) ||
+            LOAD_ACQUIRE(&header_of(copy)->born) != seal(1) || fstat(copy->fd, &st) != 0)
+            continue;
+        if (st.st_nlink == 0 || (uint64_t)st.st_size < table_bytes(d->params.senders,
+                                                                   d->params.mailboxes))
+            STORE_RELAXED(&copy->failed, true);
+    }
+    return view_refresh(view);
+}
+
 /* One entry per copy wanted: the intact ones first, then failed ones to make up the number. */
 int sc_domain_copies(sc_domain *d, struct sc_copy_info *out, int max)
 {
@@ -357,6 +375,8 @@ int sc_domain_copies(sc_domain *d, struct sc_copy_info *out, int max)
     if (rc)
         return rc;
     rc = view_open(&view, d);
+    if (rc == 0)
+        rc = domain_inspect(d, &view);
     if (rc && rc != SC_LOST)
         return rc;
     int count = LOAD_ACQUIRE(&d->copy_count), filled = 0;

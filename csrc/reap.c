@@ -90,6 +90,8 @@ int sc_domain_reap(sc_domain *d)
     int freed = 0, rc = check_usable(d);
     if (rc == 0)
         rc = view_open(&view, d);
+    if (rc == 0)
+        rc = domain_inspect(d, &view);
     for (uint32_t lane = 0; rc >= 0 && lane < d->params.senders; lane++)
         if ((rc = reap_lane(&view, lane)) > 0)
             freed++;

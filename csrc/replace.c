@@ -309,6 +309,8 @@ int sc_domain_replace(sc_domain *d, uint64_t deadline)
     int rc = check_usable(d);
     if (rc == 0)
         rc = view_open(&view, d);
+    if (rc == 0)
+        rc = domain_inspect(d, &view);
     if (rc || view.count >= (int)d->params.copies)
         return rc;
     int serial = LOAD_ACQUIRE(&d->copy_count);
