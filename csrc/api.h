@@ -105,7 +105,7 @@ typedef struct sc_receiver sc_receiver;
 int sc_domain_create(const char *name, const struct sc_domain_params *params, sc_domain **out);
 int sc_domain_publish(sc_domain *domain);   /* until then it has no name and vanishes on close */
 int sc_domain_open(const char *name, uint64_t deadline, sc_domain **out);
-void sc_domain_close(sc_domain *domain);
+void sc_domain_close(sc_domain *domain);    /* unmaps; every handle has been freed before */
 int sc_domain_remove(const char *name);
 int sc_domain_params(sc_domain *domain, struct sc_domain_params *out);
 int sc_domain_copies(sc_domain *domain, struct sc_copy_info *out, int max);
@@ -125,7 +125,8 @@ int sc_mailbox_receiver_stats(sc_domain *domain, int box, int slot, struct sc_re
 
 /* Senders. `boxes` is a set of mailbox indices, bit i for mailbox i. */
 int sc_sender_open(sc_domain *domain, uint64_t deadline, sc_sender **out);
-int sc_sender_close(sc_sender *sender);
+int sc_sender_close(sc_sender *sender);     /* gives the lane back; threads inside get SC_CLOSED */
+void sc_sender_free(sc_sender *sender);     /* closes if need be; no thread may be inside */
 uint64_t sc_sender_id(sc_sender *sender);
 int sc_send(sc_sender *sender, uint64_t boxes, const void *data, uint64_t bytes, uint64_t deadline,
             struct sc_receipt *out);
@@ -141,6 +142,7 @@ int sc_confirm(sc_sender *sender, int box, uint64_t position, uint64_t deadline)
 /* Receivers. */
 int sc_receiver_open(sc_domain *domain, int box, uint64_t deadline, sc_receiver **out);
 int sc_receiver_close(sc_receiver *receiver);
+void sc_receiver_free(sc_receiver *receiver);
 int sc_receiver_leave(sc_receiver *receiver);
 int sc_receiver_wait_style(sc_receiver *receiver, uint64_t spin_ns);
 int sc_receive(sc_receiver *receiver, void *buffer, uint64_t size, uint64_t deadline,

@@ -149,6 +149,7 @@ void segment_close(struct copy *copy);
 
 /* ---- domain.c ---- */
 int domain_adopt_copy(struct sc_domain *domain, int serial);
+bool domain_adopt_newer(struct sc_domain *domain);
 int domain_inspect(struct sc_domain *domain, struct view *view);
 void domain_retire_failed(struct sc_domain *domain);
 
@@ -265,6 +266,9 @@ int resolve_lane(struct view *view, uint32_t lane, bool frozen_by_us);
 /* ---- crash.c ---- */
 int crash_decide(struct view *view, int box, uint32_t lane, uint64_t position,
                  enum decision *decided, uint64_t *violations);
+
+/* ---- receive_timing.c ---- */
+int timing_conclude(struct view *view, int box, uint32_t lane, uint64_t position);
 
 /* ---- reap.c ---- */
 int reap_lane(struct view *view, uint32_t lane);

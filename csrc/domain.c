@@ -326,6 +326,21 @@ int domain_adopt_copy(struct sc_domain *d, int serial)
     return rc;
 }
 
+/* Everything this process knew of is gone. While it was not looking, others may have made new
+ * copies, and the last copy that could have told it may have died since: look at the names. */
+bool domain_adopt_newer(struct sc_domain *d)
+{
+    uint64_t serials[SERIALS_MAX];
+    int known = LOAD_ACQUIRE(&d->copy_count);
+    int named = segment_list(d->name, serials, SERIALS_MAX);
+    if (named <= 0 || (int)serials[named - 1] < known)
+        return false;
+    for (int i = known; i <= (int)serials[named - 1]; i++)
+        if (domain_adopt_copy(d, i))
+            break;
+    return LOAD_ACQUIRE(&d->copy_count) > known;
+}
+
 /* Gives back the memory of copies that have failed and been replaced. Their addresses stay
  * valid, as zero pages, because other threads may be reading them. */
 void domain_retire_failed(struct sc_domain *d)

@@ -185,6 +185,10 @@ static int enter(struct sc_receiver *r, uint64_t deadline)
         rc = SC_CLOSED;
     if (rc == 0 && turn_take(&r->turn, deadline))
         rc = SC_TIMEOUT;
+    if (rc == 0 && LOAD_RELAXED(&r->closing)) {      /* closed while we waited for our turn */
+        turn_give(&r->turn);
+        rc = SC_CLOSED;
+    }
     return rc;
 }
 
@@ -193,20 +197,26 @@ static void leave(struct sc_receiver *r) { turn_give(&r->turn); }
 int sc_receiver_close(sc_receiver *r)
 {
     int rc = check_usable(r->domain);
-    if (rc == 0) {
-        STORE_RELAXED(&r->closing, true);
-        turn_take(&r->turn, FOREVER);
-        if (r->decider)
-            decider_stop(r);
-        if (r->viewing)
-            atomic_fetch_sub(&r->domain->leases, 1);
-        rc = view_refresh(&r->view);
-        if (rc == 0)
-            rc = receiver_release(&r->view, r->box, &r->owner);
-        atomic_fetch_sub(&r->domain->boxes[r->box].users, 1);
-    }
-    free(r);
+    if (rc || atomic_exchange(&r->closing, true))
+        return rc;
+    turn_take(&r->turn, FOREVER);                    /* whoever is inside leaves soon: `closing` */
+    if (r->decider)
+        decider_stop(r);
+    if (r->viewing)
+        atomic_fetch_sub(&r->domain->leases, 1);
+    rc = view_refresh(&r->view);
+    if (rc == 0)
+        rc = receiver_release(&r->view, r->box, &r->owner);
+    atomic_fetch_sub(&r->domain->boxes[r->box].users, 1);
+    turn_give(&r->turn);
     return rc;
+}
+
+void sc_receiver_free(sc_receiver *r)
+{
+    if (r)
+        sc_receiver_close(r);
+    free(r);
 }
 
 /* Exit time := now + Δl + ε. What is older can still be received; then comes SC_CLOSED. */
@@ -234,30 +244,49 @@ int sc_receiver_wait_style(sc_receiver *r, uint64_t spin_ns)
 
 /* ---- looking ---- */
 
-/* The next message of a lane, if it is accepted (eager) or at least written (crash, timing).
- * 1 found, 0 none, SC_COPY_FAILED. */
-int receiver_load_head(struct sc_receiver *r, uint32_t lane)
+/* `crash` and `timing`: a message that is written, decided or not. One that was decided against
+ * need not be here at all: its sender died before it came to this copy. 1, 0, SC_COPY_FAILED. */
+static int find_written(struct sc_receiver *r, uint32_t lane)
 {
     struct reading *l = &r->lanes[lane];
-    const struct slot *slot = slot_at(r->domain, r->reading_from, r->box, lane, l->position);
-    if (r->domain->params.protocol == SC_EAGER) {
-        uint64_t accepted = LOAD_ACQUIRE(&slot->accepted);   /* [E3] */
-        if (accepted != seal(l->position + 1)) {
-            /* A later lap would mean that our cursor was passed: garbage, or we were evicted. */
-            bool older = seal_ok(accepted) && sealed_value(accepted) <= l->position;
-            return older ? 0 : SC_COPY_FAILED;
-        }
-    } else {
+    for (;; receiver_skip(r, lane)) {
+        const struct slot *slot = slot_at(r->domain, r->reading_from, r->box, lane, l->position);
         uint64_t decision = LOAD_ACQUIRE(&slot->decision);   /* [T1] */
         if (!seal_ok(decision))
             return SC_COPY_FAILED;
         if (!decision_is_for(sealed_value(decision), l->position))
             return 0;
+        if (slot_read_header(&r->view, r->reading_from, r->box, lane, l->position, &l->head) == 0) {
+            l->has_head = true;
+            return 1;
+        }
+        enum decision d = (enum decision)(sealed_value(decision) & 3);
+        if (d != REJECT)
+            return d == ACCEPT ? SC_COPY_FAILED : 0;
+        receiver_count(r, STAT_SAW_REJECTED, 1);
+    }
+}
+
+/* `eager`: the next accepted message. */
+static int find_accepted(struct sc_receiver *r, uint32_t lane)
+{
+    struct reading *l = &r->lanes[lane];
+    const struct slot *slot = slot_at(r->domain, r->reading_from, r->box, lane, l->position);
+    uint64_t accepted = LOAD_ACQUIRE(&slot->accepted);       /* [E3] */
+    if (accepted != seal(l->position + 1)) {
+        /* A later lap would mean that our cursor was passed: garbage, or we were evicted. */
+        bool older = seal_ok(accepted) && sealed_value(accepted) <= l->position;
+        return older ? 0 : SC_COPY_FAILED;
     }
     if (slot_read_header(&r->view, r->reading_from, r->box, lane, l->position, &l->head))
         return SC_COPY_FAILED;
     l->has_head = true;
     return 1;
+}
+
+int receiver_load_head(struct sc_receiver *r, uint32_t lane)
+{
+    return r->domain->params.protocol == SC_EAGER ? find_accepted(r, lane) : find_written(r, lane);
 }
 
 void receiver_skip(struct sc_receiver *r, uint32_t lane)
@@ -444,6 +473,8 @@ static int copy_payload(struct sc_receiver *r, uint32_t lane, const struct slot 
 static void delivered(struct sc_receiver *r, uint32_t lane, const struct slot *head)
 {
     uint64_t age = clock_from(r->now) - head->timestamp;
+    if (r->last_ts && before(head->timestamp, lane, r->last_ts, r->last_lane))
+        receiver_count(r, STAT_VIOLATIONS, 1);       /* a clock was further off than ε */
     r->last_ts = head->timestamp;
     r->last_lane = lane;
     r->stats[STAT_RECEIVED]++;

@@ -18,6 +18,7 @@
 
 #include "receiver.h"
 
+#define LIVENESS_NS 20000000         /* how often a receiver looks whether the others are alive */
 #define QUORUM_POLL_NS 50000         /* others are at it right now */
 
 enum phase { PHASE_VISIT, PHASE_EPSILON, PHASE_QUORUM, PHASE_DONE };
@@ -114,6 +115,45 @@ static uint32_t quorum_of(uint64_t addressed)
     return (n + 2) / 2;                              /* ⌈(N+1)/2⌉ */
 }
 
+/* After this there should have been a quorum long ago. */
+static uint64_t quorum_deadline(const struct sc_bounds *b, uint64_t timestamp)
+{
+    return timestamp + b->expiry_ns + b->receive_ns + b->send_ns + 2 * b->epsilon_ns;
+}
+
+/* For a dead sender's last message: decided by its receivers, or, when they are overdue or there
+ * are none, by us. -EAGAIN while they have time. */
+int timing_conclude(struct view *view, int box, uint32_t lane, uint64_t position)
+{
+    const struct sc_bounds *b = &view->domain->params.bounds;
+    struct pending m = {.taken = UNDECIDED};
+    for (int i = 0; i < view->count; i++) {
+        struct slot head;
+        if (slot_read_header(view, view->copy[i], box, lane, position, &head) == 0)
+            m.timestamp = head.timestamp;
+    }
+    bool overdue = clock_from(sys_now()) >= quorum_deadline(b, m.timestamp);
+    uint64_t serial = 0;
+    struct copy *copy;
+    while ((copy = view_next(view, serial))) {
+        word_t *word = &slot_at(view->domain, copy, box, lane, position)->decision;
+        struct field f;
+        int rc = apply(word, position, overdue ? enter_copy : nothing, &m, 0, false, &f);
+        if (rc == 0 && overdue)
+            rc = apply(word, position, conclude, &m, 0, false, &f);
+        if (rc) {
+            if ((rc = view_doubt(view, copy, box)))
+                return rc;
+            continue;
+        }
+        if (f.d == UNDECIDED)
+            return -EAGAIN;
+        m.taken = (enum decision)f.d;
+        serial = copy->serial + 1;
+    }
+    return 0;
+}
+
 /* Visits one copy. 1: this copy is done, 0: come back later, SC_COPY_FAILED. */
 static int advance_in(struct decider *d, struct copy *copy, uint32_t lane, uint64_t position,
                       struct pending *m, uint64_t now)
@@ -150,7 +190,7 @@ static int advance_in(struct decider *d, struct copy *copy, uint32_t lane, uint6
     }
     if ((rc = apply(&slot->decision, position, nothing, m, quorum, false, &f)))
         return rc;
-    uint64_t give_up = m->timestamp + b->expiry_ns + b->receive_ns + b->send_ns + 2 * b->epsilon_ns;
+    uint64_t give_up = quorum_deadline(b, m->timestamp);
     if (f.d == UNDECIDED && f.nrd < quorum) {        /* 29 */
         if (local < give_up)
             return 0;
@@ -251,12 +291,26 @@ static void look_at_lane(struct decider *d, uint32_t lane, uint64_t now, uint64_
     }
 }
 
+/* Every dead receiver that is still a member counts against the quorum. */
+static void bury_dead(struct decider *d)
+{
+    struct sc_receiver *r = d->receiver;
+    for (uint32_t slot = 0; slot < r->domain->boxes[r->box].params.receivers; slot++)
+        if (slot != r->slot)
+            reap_receiver(&d->view, r->box, slot);
+}
+
 static void *decide_every_poll(void *argument)
 {
     struct decider *d = argument;
     struct sc_receiver *r = d->receiver;
     uint64_t poll = r->domain->params.bounds.poll_ns;
+    uint64_t look_for_dead = 0;
     while (!LOAD_ACQUIRE(&d->stop)) {
+        if (sys_now() >= look_for_dead) {
+            look_for_dead = sys_now() + LIVENESS_NS;
+            bury_dead(d);
+        }
         if (!view_is_current(&d->view) && view_refresh(&d->view))
             break;                                   /* lost or removed: the application is told */
         uint64_t wake = sys_now() + poll;

@@ -63,7 +63,7 @@ int decider_start(struct sc_receiver *r);
 void decider_stop(struct sc_receiver *r);
 
 void receiver_count(struct sc_receiver *r, enum receiver_stat what, uint64_t add);
-int receiver_load_head(struct sc_receiver *r, uint32_t lane);
+int receiver_load_head(struct sc_receiver *r, uint32_t lane); /* 1 found, 0 none, or an error */
 void receiver_skip(struct sc_receiver *r, uint32_t lane);
 
 static inline bool before(uint64_t ts_a, uint32_t lane_a, uint64_t ts_b, uint32_t lane_b)

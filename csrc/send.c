@@ -92,6 +92,10 @@ static int enter(struct sc_sender *s, uint64_t deadline)
         rc = SC_CLOSED;
     if (rc == 0 && turn_take(&s->turn, deadline))
         rc = SC_FULL;
+    if (rc == 0 && LOAD_RELAXED(&s->closing)) {      /* closed while we waited for our turn */
+        turn_give(&s->turn);
+        rc = SC_CLOSED;
+    }
     return rc;
 }
 
@@ -107,18 +111,24 @@ static void detach_boxes(struct sc_sender *s)
 int sc_sender_close(sc_sender *s)
 {
     int rc = check_usable(s->domain);
-    if (rc == 0) {
-        STORE_RELAXED(&s->closing, true);
-        turn_take(&s->turn, FOREVER);
-        if (s->loan.active)
-            atomic_fetch_sub(&s->domain->leases, 1);
-        rc = view_refresh(&s->view);
-        if (rc == 0)
-            rc = owner_release(&s->view, &s->owner);
-        detach_boxes(s);
-    }
-    free(s);
+    if (rc || atomic_exchange(&s->closing, true))
+        return rc;
+    turn_take(&s->turn, FOREVER);                    /* whoever is inside leaves soon: `closing` */
+    if (s->loan.active)
+        atomic_fetch_sub(&s->domain->leases, 1);
+    rc = view_refresh(&s->view);
+    if (rc == 0)
+        rc = owner_release(&s->view, &s->owner);
+    detach_boxes(s);
+    turn_give(&s->turn);
     return rc;
+}
+
+void sc_sender_free(sc_sender *s)
+{
+    if (s)
+        sc_sender_close(s);
+    free(s);
 }
 
 static int attach(struct sc_sender *s, int box)

@@ -71,11 +71,24 @@ static int ask_outcome(struct sc_sender *s, int box, uint64_t position, uint64_t
     const struct sc_bounds *b = &s->domain->params.bounds;
     uint64_t give_up = sys_now() + 2 * (b->expiry_ns + b->send_ns + b->receive_ns) + NS_PER_S;
     enum decision d;
-    while ((d = look(s, box, position)) == UNDECIDED && receivers && sys_now() < give_up)
+    while ((d = look(s, box, position)) == UNDECIDED && receivers && sys_now() < give_up) {
         sys_sleep_until(sys_now() + OUTCOME_POLL_NS);
+        if (!view_is_current(&s->view))
+            view_refresh(&s->view);
+    }
     if (d == ACCEPT)
         return 0;
     return d == REJECT ? SC_REJECTED : SC_LATE;
+}
+
+/* D := undefined, unless this sender is so late that receivers have begun to decide here: what they
+ * wrote must stand. */
+static void announce(word_t *decision, uint64_t position)
+{
+    uint64_t found = LOAD_RELAXED(decision);
+    while (!decision_is_for(sealed_value(found), position) &&
+           !CAS_ACQ_REL(decision, &found, seal(decision_tag(position)))) /* [T1] */
+        ;
 }
 
 /* Writes the message and its flags. *to: who was addressed. */
@@ -97,8 +110,7 @@ static int write_one(struct sc_sender *s, const struct operation *op, int box, u
     uint64_t position = header.position;
     for (int c = 0; c < s->view.count; c++) {
         header_write(s, box, s->view.copy[c], &header);
-        STORE_RELEASE(&slot_at(s->domain, s->view.copy[c], box, s->lane, position)->decision,
-                      seal(decision_tag(position)));         /* [T1] D is undefined */
+        announce(&slot_at(s->domain, s->view.copy[c], box, s->lane, position)->decision, position);
     }
     own->position++;
     if (!view_is_current(&s->view) && (rc = view_refresh(&s->view)))
@@ -132,21 +144,34 @@ static int send_one(struct sc_sender *s, const struct operation *op, int box, ui
     return rc;
 }
 
-/* What was decided on a message sent earlier. `eager` decides before send returns. */
+/* What was decided on a message sent earlier; UNDECIDED while it is open. */
+static int outcome_of(struct sc_sender *s, int box, uint64_t position, enum decision *d)
+{
+    if (!s->lanes[box].attached || position >= s->lanes[box].position ||
+        s->lanes[box].position - position > s->domain->boxes[box].params.capacity)
+        return SC_INVALID;                                   /* never sent, or too long ago */
+    int rc = view_is_current(&s->view) ? 0 : view_refresh(&s->view);
+    *d = rc ? UNDECIDED : look(s, box, position);
+    return rc;
+}
+
+/* `eager` decides before send returns, so there is nothing to ask. */
 int sc_confirm(sc_sender *s, int box, uint64_t position, uint64_t deadline)
 {
     int rc = check_usable(s->domain);
     if (rc || s->domain->params.protocol == SC_EAGER)
         return rc;
-    if (box < 0 || box >= SC_MAILBOXES_MAX || !s->lanes[box].attached ||
-        position >= s->lanes[box].position ||
-        s->lanes[box].position - position > s->domain->boxes[box].params.capacity)
+    if (box < 0 || box >= SC_MAILBOXES_MAX)
         return SC_INVALID;
     deadline = absolute(deadline);
     for (;;) {
-        enum decision d = look(s, box, position);
-        if (d != UNDECIDED)
-            return d == ACCEPT ? 0 : SC_REJECTED;
+        enum decision d = UNDECIDED;
+        if (turn_take(&s->turn, deadline))
+            return SC_TIMEOUT;
+        rc = outcome_of(s, box, position, &d);
+        turn_give(&s->turn);
+        if (rc || d != UNDECIDED)
+            return rc ? rc : d == ACCEPT ? 0 : SC_REJECTED;
         if (sys_now() >= deadline)
             return SC_TIMEOUT;
         sys_sleep_until(sys_now() + OUTCOME_POLL_NS);

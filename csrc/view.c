@@ -116,8 +116,11 @@ int view_refresh(struct view *view)
             told = fail_in(view->copy[i], failed) && told;
             carry(&header_of(view->copy[i])->config, AGE_CONFIG, &newest);
         }
-        if (view->count == 0)
+        if (view->count == 0) {
+            if (!was_removed(domain) && domain_adopt_newer(domain))
+                continue;
             return was_removed(domain) ? SC_REMOVED : SC_LOST;
+        }
         view->config = config;
         view->failed = seal(failed);
         view->faults = faults;

@@ -102,33 +102,34 @@ def create_box(
 
 
 class Segments:
-    """The segments of one domain, mapped. Closed when its last user is done with it."""
+    """The segments of one domain, mapped.
+
+    Closing ends its senders and receivers. The memory itself stays mapped until nobody refers to
+    this object any more, because another thread may be inside a call, or hold an array over a
+    slot.
+    """
 
     def __init__(self, name: str, handle: Any) -> None:
         self.name = name
         self.handle = handle
+        self.is_open = True
         self._users: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def use(self, user: Any) -> None:
         self._users.add(user)
 
-    @property
-    def is_open(self) -> bool:
-        return self.handle != ffi.NULL
-
     def close(self) -> None:
-        """Senders and receivers hold pointers into the segments, so they go first."""
-        if not self.is_open:
-            return
+        self.is_open = False
         for user in list(self._users):
             user.close()
-        handle, self.handle = self.handle, ffi.NULL
-        lib.sc_domain_close(handle)
 
     def require(self) -> Any:
         if not self.is_open:
             raise ValueError(f"{self.name}: the handle is closed")
         return self.handle
+
+    def __del__(self) -> None:
+        lib.sc_domain_close(self.handle)
 
     # What concerns all copies.
 

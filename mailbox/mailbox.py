@@ -21,7 +21,11 @@ from shmcast.mailbox.records import MailboxStats, ReceiverStats
 from shmcast.mailbox.sender import Sender
 from shmcast.realtime.bounds import Bounds
 
-_NAMES = {lib.SC_CRASH: Protocol.CRASH, lib.SC_TIMING: Protocol.TIMING, lib.SC_EAGER: Protocol.EAGER}
+_NAMES = {
+    lib.SC_CRASH: Protocol.CRASH,
+    lib.SC_TIMING: Protocol.TIMING,
+    lib.SC_EAGER: Protocol.EAGER,
+}
 
 
 class Mailbox:
@@ -35,7 +39,7 @@ class Mailbox:
         check(lib.sc_mailbox_params(segments.require(), box, params), name)
         self.message_size: int = params.message_bytes
         self.capacity: int = params.capacity
-        self.protocol = _NAMES[segments.params.protocol]
+        self.protocol = _PROTOCOLS[segments.params.protocol]
 
     @classmethod
     def create(

@@ -7,6 +7,7 @@ import enum
 import queue
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Sequence
 from types import TracebackType
@@ -38,6 +39,11 @@ class Wait(enum.StrEnum):
 
 
 _SPIN_NS = {Wait.ADAPTIVE: 50_000, Wait.BUSY: (1 << 64) - 1, Wait.BLOCK: 0}
+
+
+def _free(receiver: Any, segments: Segments) -> None:
+    """At the latest when the program ends. The segments are named so that they go after it."""
+    lib.sc_receiver_free(receiver)
 
 
 class View:
@@ -104,6 +110,7 @@ class Receiver:
         self._words = memoryview(ffi.buffer(self._infos)).cast("Q")
         self._ready: deque[Message] = deque()  # fetched, not yet handed out; at most _BATCH
         self._waiter: _Waiter | None = None
+        self._freed = weakref.finalize(self, _free, self._receiver, segments)
         segments.use(self)
 
     def _handle(self) -> Any:
@@ -143,7 +150,7 @@ class Receiver:
 
     def receive_many(
         self,
-        max: int = _BATCH,  # noqa: A002 - the public name of api.md
+        max: int = _BATCH,
         *,
         timeout: float | None = None,
     ) -> list[Message]:
@@ -231,10 +238,6 @@ class Receiver:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-    def __del__(self) -> None:
-        if getattr(self, "_receiver", None) is not None and self._segments.is_open:
-            self.close()
 
 
 class _Waiter:

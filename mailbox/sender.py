@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 
 _new_tuple = tuple.__new__
 _send = lib.sc_send
+
+
+def _free(sender: Any, segments: Segments) -> None:
+    """At the latest when the program ends. The segments are named so that they go after it."""
+    lib.sc_sender_free(sender)
 
 
 class Loan:
@@ -81,6 +87,7 @@ class Sender:
         self._out = new("struct sc_receipt *")
         self._words = memoryview(ffi.buffer(self._out)).cast("Q")
         self._known: dict[str, int] = {}
+        self._freed = weakref.finalize(self, _free, self._sender, segments)
         segments.use(self)
 
     @property
@@ -119,13 +126,12 @@ class Sender:
         """Returns when every receiver will get the message, or raises and none will."""
         deadline = DEFAULT_DEADLINE if timeout is None else deadline_in(timeout)
         boxes = self._boxes if to is None and self._boxes else self._destinations(to)
+        sender = self._sender or self._handle()
         if type(data) is bytes:
-            code = _send(self._sender or self._handle(), boxes, data, len(data), deadline, self._out)
-        else:
-            with memoryview(data) as view:
-                view = view if view.c_contiguous else memoryview(view.tobytes())
-                source = ffi.from_buffer(view)
-                code = _send(self._handle(), boxes, source, view.nbytes, deadline, self._out)
+            code = _send(sender, boxes, data, len(data), deadline, self._out)
+        else:  # anything with a contiguous buffer
+            source = ffi.from_buffer(data)
+            code = _send(sender, boxes, source, len(source), deadline, self._out)
         if code:
             self._fail(code, to)
         return _new_tuple(Receipt, self._words.tolist())
@@ -161,9 +167,7 @@ class Sender:
             self._fail(code, to)
         return Receipt._make(self._words.tolist())
 
-    def loan(
-        self, size: int, *, timeout: float | None = None, to: str | None = None
-    ) -> _LoanBlock:
+    def loan(self, size: int, *, timeout: float | None = None, to: str | None = None) -> _LoanBlock:
         """A slot to write into without copying; see Loan."""
         boxes = self._destinations(to)
         if boxes & (boxes - 1):
@@ -191,6 +195,7 @@ class Sender:
             return await asyncio.to_thread(self.send, data, timeout=timeout, to=to)
 
     def close(self) -> None:
+        """Gives the lane back. The memory goes with the last reference: a thread may be inside."""
         sender, self._sender = self._sender, None
         if sender is not None:
             lib.sc_sender_close(sender)
@@ -205,7 +210,3 @@ class Sender:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-    def __del__(self) -> None:
-        if getattr(self, "_sender", None) is not None and self._segments.is_open:
-            self.close()

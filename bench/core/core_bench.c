@@ -94,8 +94,8 @@ static void echo(void)
     must(sc_send(tx, 1, buffer, 0, FOREVER, &receipt), "ready");
     while (sc_receive(rx, buffer, BYTES, FOREVER, &m) == 0 && m.bytes)
         must(sc_send(tx, 1, buffer, m.bytes, FOREVER, &receipt), "echo");
-    sc_sender_close(tx);
-    sc_receiver_close(rx);
+    sc_sender_free(tx);
+    sc_receiver_free(rx);
     exit(0);
 }
 
@@ -136,8 +136,8 @@ static void roundtrip(int copies, double seconds, int senders)
            sc_domain_minor_faults() - faults);
     sc_send(tx, 1, buffer, 0, FOREVER, &receipt);
     waitpid(child, NULL, 0);
-    sc_sender_close(tx);
-    sc_receiver_close(rx);
+    sc_sender_free(tx);
+    sc_receiver_free(rx);
     sc_domain_remove("bench-there");
     sc_domain_remove("bench-back");
 }

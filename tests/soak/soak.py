@@ -35,12 +35,14 @@ READY_DEADLINE_S = 60.0
 class Worker:
     role: str
     token: str
+    extra: str  # a receiver's mailbox, or a sender's mailboxes joined by "+"
     path: Path
     process: subprocess.Popen[bytes]
-    stopped: bool = False
 
 
-def wait_for(condition: Callable[[], bool], what: str, deadline_s: float = READY_DEADLINE_S) -> None:
+def wait_for(
+    condition: Callable[[], bool], what: str, deadline_s: float = READY_DEADLINE_S
+) -> None:
     end = time.monotonic() + deadline_s
     while not condition():
         if time.monotonic() > end:
@@ -77,10 +79,9 @@ class Soak:
         path.touch()
         arguments = [role, self.name, token, str(path), str(self.padding), extra]
         process = subprocess.Popen([sys.executable, str(WORKER), *arguments])
-        worker = Worker(role, token, path, process)
+        worker = Worker(role, token, extra, path, process)
         self.workers.append(worker)
         self.all_workers.append(worker)
-        worker.extra = extra  # type: ignore[attr-defined]
         return worker
 
     def is_joined(self, worker: Worker) -> bool:
@@ -102,7 +103,7 @@ class Soak:
 
     def victims(self) -> list[Worker]:
         spared = {w.token for w in self.witnesses.values()}
-        return [w for w in self.workers if w.token not in spared and not w.stopped]
+        return [w for w in self.workers if w.token not in spared]
 
     # ---- faults ----
 
@@ -112,7 +113,7 @@ class Soak:
         worker.process.wait()
         self.workers.remove(worker)
         self.done[f"{worker.role}s killed"] += 1
-        self.start(worker.role, worker.extra)  # type: ignore[attr-defined]
+        self.start(worker.role, worker.extra)
 
     def leave_and_join(self) -> None:
         worker = self.random.choice(self.victims())
@@ -122,7 +123,7 @@ class Soak:
             raise AssertionError(f"{worker.token} ended with {worker.process.returncode}")
         self.workers.remove(worker)
         self.done[f"{worker.role}s left"] += 1
-        self.start(worker.role, worker.extra)  # type: ignore[attr-defined]
+        self.start(worker.role, worker.extra)
 
     def stop_for_a_while(self) -> None:
         worker = self.random.choice(self.victims())
@@ -214,7 +215,7 @@ class Soak:
             logs = {
                 w.token: read_receiver(w.path)
                 for w in self.all_workers
-                if w.role == "receiver" and w.extra == inner  # type: ignore[attr-defined]
+                if w.role == "receiver" and w.extra == inner
             }
             delivered += sum(map(len, logs.values()))
             wrong += violations(senders, logs, witness.token, inner or "all")
@@ -230,9 +231,9 @@ class Soak:
         if isinstance(self.box, shmcast.Mailbox):
             stats = self.box.stats()
             return sum(1 for s in stats.senders if s.pid) + len(stats.receivers)
-        return sum(
-            1 for s in self.box.mailbox(self.mailboxes[0]).stats().senders if s.pid
-        ) + sum(len(self.box.mailbox(box).stats().receivers) for box in self.mailboxes)
+        return sum(1 for s in self.box.mailbox(self.mailboxes[0]).stats().senders if s.pid) + sum(
+            len(self.box.mailbox(box).stats().receivers) for box in self.mailboxes
+        )
 
     def clean_up(self) -> None:
         for worker in self.workers:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,39 +48,66 @@ def read_receiver(path: Path) -> list[Key]:
     return keys
 
 
+def order_violations(receivers: dict[str, list[Key]]) -> list[str]:
+    return [
+        f"order: {name} got {later} after {earlier}"
+        for name, keys in receivers.items()
+        for earlier, later in pairwise(keys)
+        if earlier[:2] >= later[:2]
+    ]
+
+
+def consensus_violations(receivers: dict[str, list[Key]]) -> list[str]:
+    """Between a receiver's first and last delivery nothing is missing that anyone has."""
+    order = sorted({key for keys in receivers.values() for key in keys})
+    place = {key: i for i, key in enumerate(order)}
+    return [
+        f"consensus: {name} missed {order[place[earlier] + 1]} between {earlier} and {later}"
+        for name, keys in receivers.items()
+        for earlier, later in pairwise(keys)
+        if place[later] > place[earlier] + 1
+    ]
+
+
+def integrity_violations(senders: list[SenderLog], receivers: dict[str, list[Key]]) -> list[str]:
+    tried = {(log.token, number) for log in senders for number in log.tried}
+    refused = {(log.token, number) for log in senders for number in log.refused}
+    everyone = {key for keys in receivers.values() for key in keys}
+    messages = Counter((key.token, key.number) for key in everyone)
+    wrong = [f"integrity: {m} has {n} places in the order" for m, n in messages.items() if n > 1]
+    wrong += [f"creation: nobody sent {message}" for message in messages.keys() - tried]
+    wrong += [f"rejection: {m} was refused and delivered" for m in messages.keys() & refused]
+    return wrong
+
+
+def validity_violations(senders: list[SenderLog], seen: list[Key], mailbox: str) -> list[str]:
+    had = {(key.token, key.number) for key in seen}
+    return [
+        f"validity: {log.token} {number} was accepted and never delivered"
+        for log in senders
+        for number, where in log.accepted.items()
+        if (where == "all" or mailbox in where.split("+")) and (log.token, number) not in had
+    ]
+
+
+def fifo_violations(seen: list[Key]) -> list[str]:
+    last: dict[str, int] = {}
+    wrong = []
+    for key in seen:
+        if key.number <= last.get(key.token, -1):
+            wrong.append(f"fifo: {key} came after number {last[key.token]}")
+        last[key.token] = key.number
+    return wrong
+
+
 def violations(
     senders: list[SenderLog], receivers: dict[str, list[Key]], witness: str, mailbox: str = "all"
 ) -> list[str]:
     """`witness` is a receiver that was there from beginning to end and never killed."""
-    wrong = []
-    for name, keys in receivers.items():
-        for earlier, later in zip(keys, keys[1:], strict=False):
-            if earlier[:2] >= later[:2]:
-                wrong.append(f"order: {name} got {later} after {earlier}")
-    order = sorted({key for keys in receivers.values() for key in keys})
-    place = {key: i for i, key in enumerate(order)}
-    for name, keys in receivers.items():
-        for earlier, later in zip(keys, keys[1:], strict=False):
-            if place[later] != place[earlier] + 1:
-                missed = order[place[earlier] + 1]
-                wrong.append(f"consensus: {name} missed {missed} between {earlier} and {later}")
-    seen = {(key.token, key.number) for key in receivers[witness]}
-    known = {(key.token, key.number) for key in order}
-    if len(known) != len(order):
-        wrong.append(f"integrity: {len(order) - len(known)} messages have two places in the order")
-    for log in senders:
-        for number, where in log.accepted.items():
-            addressed = where == "all" or mailbox in where.split("+")
-            if addressed and (log.token, number) not in seen:
-                wrong.append(f"validity: {log.token} {number} was accepted, {witness} has it not")
-        for number in log.refused:
-            if (log.token, number) in known:
-                wrong.append(f"rejection: {log.token} {number} was refused and yet delivered")
-    tried = {(log.token, number) for log in senders for number in log.tried}
-    wrong += [f"creation: nobody sent {message}" for message in known - tried]
-    last: dict[str, int] = defaultdict(lambda: -1)
-    for key in receivers[witness]:
-        if key.number <= last[key.token]:
-            wrong.append(f"fifo: {witness} got {key} after number {last[key.token]}")
-        last[key.token] = key.number
-    return wrong
+    return [
+        *order_violations(receivers),
+        *consensus_violations(receivers),
+        *integrity_violations(senders, receivers),
+        *validity_violations(senders, receivers[witness], mailbox),
+        *fifo_violations(receivers[witness]),
+    ]

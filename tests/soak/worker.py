@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections import deque
 
 import shmcast
 
@@ -33,28 +34,54 @@ class Log:
         os.write(self._fd, f"{line}\n".encode())
 
 
+class Outcomes:
+    """Logs what became of each message. In `timing` that is known only when the receivers have
+    decided, so the last few are asked about later."""
+
+    def __init__(self, tx: shmcast.Sender, log: Log, later: bool) -> None:
+        self._tx, self._log, self._later = tx, log, later
+        self._open: deque[tuple[int, shmcast.Receipt, str]] = deque()
+
+    def sent(self, number: int, receipt: shmcast.Receipt, where: str) -> None:
+        self._open.append((number, receipt, where))
+        self.ask(keep=32 if self._later else 0)
+
+    def ask(self, keep: int) -> None:
+        while len(self._open) > keep:
+            number, receipt, where = self._open.popleft()
+            try:
+                self._tx.confirm(receipt, timeout=20)
+            except shmcast.Rejected as error:
+                self._log(f"no {number} {type(error).__name__}")
+            else:
+                self._log(f"ok {number} {receipt.timestamp} {where}")
+
+
 def send_until_stopped(name: str, token: str, log: Log, padding: int, targets: list[str]) -> None:
     domain = shmcast.Domain.open(name) if targets else None
     box = None if targets else shmcast.Mailbox.open(name)
     tx = domain.sender(timeout=10) if domain else box.sender(timeout=10)  # type: ignore[union-attr]
+    outcomes = Outcomes(tx, log, later=box is not None and box.protocol == "timing")
     log("joined")
     n = 0
     while not _stopping:
         to = None if not targets else (targets, targets[:1], targets[1:])[n % 3]
+        where = "all" if to is None else "+".join(to)
         count = 1 + n % 3
         messages = [f"{token} {n + i}".encode().ljust(padding) for i in range(count)]
         for i in range(count):
             log(f"try {n + i}")
         try:
-            receipt = tx.send_many(messages, timeout=2, to=to)
+            first = tx.send_many(messages, timeout=2, to=to)
         except (shmcast.Rejected, shmcast.MailboxFull) as error:
-            for i in range(count):
+            # In the timed protocols a batch is sent one by one, and some may have gone out.
+            for i in range(count if box is None or box.protocol == "eager" else 0):
                 log(f"no {n + i} {type(error).__name__}")
         else:
             for i in range(count):
-                where = "all" if to is None else "+".join(to)
-                log(f"ok {n + i} {receipt.timestamp + i} {where}")
+                outcomes.sent(n + i, first._replace(position=first.position + i), where)
         n += count
+    outcomes.ask(keep=0)
     tx.close()
     log("left")
 
