@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Self
 
 from shmcast._native import lib
-from shmcast.mailbox.core import CopyState, Protocol, check, name_bytes, new
+from shmcast.mailbox.core import PROTOCOL_CODES, CopyState, Protocol, check, name_bytes, new
 from shmcast.mailbox.domain import (
     DEFAULT_RECEIVERS,
     DEFAULT_SENDERS,
@@ -21,11 +21,7 @@ from shmcast.mailbox.records import MailboxStats, ReceiverStats
 from shmcast.mailbox.sender import Sender
 from shmcast.realtime.bounds import Bounds
 
-_NAMES = {
-    lib.SC_CRASH: Protocol.CRASH,
-    lib.SC_TIMING: Protocol.TIMING,
-    lib.SC_EAGER: Protocol.EAGER,
-}
+_PROTOCOLS = {code: protocol for protocol, code in PROTOCOL_CODES.items()}
 
 
 class Mailbox:
