@@ -23,8 +23,8 @@ from pathlib import Path
 import shmcast
 from shmcast.mailbox import faults
 
-sys.path.insert(0, str(Path(__file__).parent))
-from verdict import read_receiver, read_sender, violations
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from support.verdict import read_receiver, read_sender, violations
 
 WORKER = Path(__file__).with_name("worker.py")
 COPIES = 3

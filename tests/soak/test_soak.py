@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-from verdict import Key, SenderLog, violations
-
-from soak import Soak
+from soak.soak import Soak
+from support.verdict import Key, SenderLog, violations
 
 A0, A1, B0 = Key(10, 0, "a", 0), Key(20, 0, "a", 1), Key(15, 1, "b", 0)
 
