@@ -74,7 +74,8 @@ class Bounds:
     def default(cls, *, copies: int, message_bytes: int, protocol: str) -> Bounds:
         """Generous figures for a machine that was not calibrated.
 
-        `eager` uses Δs only to give up on a sender that is alive but does not move. The timed
+        `eager` uses Δs only to give up on a sender that is alive but does not move: half a second,
+        since a busy machine can leave a process standing for a tenth of one. The timed
         protocols wait Δs on every message, so theirs is as short as an ordinary, unpinned process
         can usually keep. In `crash` every receive takes n·δd; in `timing` n·δd is the time that a
         receiver's thread may be late without losing its voice.
@@ -83,8 +84,8 @@ class Bounds:
         if protocol == "eager":
             return cls(
                 copies=copies,
-                write_ns=max(1, 90 * NS_PER_MS // copies) + copy_ns,
-                flag_ns=max(1, 10 * NS_PER_MS // copies),
+                write_ns=450 * NS_PER_MS // copies + copy_ns,
+                flag_ns=50 * NS_PER_MS // copies,
                 decide_ns=NS_PER_MS,
                 read_ns=NS_PER_MS + copy_ns,
                 clear_ns=NS_PER_MS,
