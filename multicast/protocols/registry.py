@@ -56,8 +56,10 @@ class Tolerates:
     loss: bool = False
     duplication: bool = False
     reordering: bool = False  # links need not be FIFO
-    clock_faults: bool = False
     slow_processes: bool = True
+    delay_max: int | None = None  # in ticks; None: any delay, as in an asynchronous system
+    skew_max: int = 0  # of two clocks, in ticks
+    drift_ppm_max: int = 0
 
 
 def minority(replicas: int) -> int:
@@ -71,6 +73,7 @@ class Spec:
     build: Build
     promises: tuple[str, ...]  # names of checks/table.py
     tolerates: Tolerates = field(default_factory=Tolerates)
+    shapes: tuple[Topology, ...] = (Topology.regular(3, 1, 2),)  # campaigns choose among them
     invariants: Callable[[], list[Invariant]] = list  # fresh for each run: they may remember
     settle_ticks: int | None = None
     """A protocol whose timers never end states how long after the last input its run counts as

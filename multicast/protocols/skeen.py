@@ -188,6 +188,11 @@ PROTOCOL = register(
         build=build,
         promises=PROMISES,
         tolerates=Tolerates(partitions=True, reordering=True),
+        shapes=(
+            Topology.regular(groups=2, replicas=1, clients=2),
+            Topology.regular(groups=3, replicas=1, clients=3),
+            Topology.regular(groups=5, replicas=1, clients=0),
+        ),
         invariants=lambda: [clock_covers_commits, local_at_most_global],
     )
 )

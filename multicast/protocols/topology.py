@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from shmcast.multicast.protocols.core import GroupId, ProcessId
 
@@ -41,7 +42,12 @@ class Topology:
 
     def group_of(self, process: ProcessId) -> GroupId | None:
         """The first group that lists `process`; None for a client."""
-        return next((g for g, group in enumerate(self.groups) if process in group), None)
+        return self._first_group.get(process)
+
+    @cached_property
+    def _first_group(self) -> dict[ProcessId, GroupId]:
+        last_to_first = reversed(list(enumerate(self.groups)))
+        return {p: g for g, group in last_to_first for p in group}
 
     def name(self, process: ProcessId) -> str:
         """ "g2.b" for the second replica of group 2, "c1" for the second client."""

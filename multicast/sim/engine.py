@@ -48,6 +48,7 @@ from shmcast.multicast.protocols.core import (
 from shmcast.multicast.protocols.registry import Step, World
 from shmcast.multicast.sim.clock import Clock
 from shmcast.multicast.sim.faults import (
+    FOREVER,
     ClockFault,
     Crash,
     Recover,
@@ -97,6 +98,7 @@ class Engine:
         self.recorder = Recorder(scenario.topology, recording)
         self.network = Network(scenario.delay, scenario.faults, scenario.seed, scenario.fifo)
         self.oracle = Oracle(scenario.topology, scenario.detect_ticks, self.notify)
+        self._plain = self.network.perfect and not self.recorder.full
         self.invariants = scenario.spec.invariants() if invariants else []
         self.on_deliver = on_deliver
         self.nodes = {p: self._new_node(p) for p in scenario.topology.processes}
@@ -182,20 +184,17 @@ class Engine:
     def run(self) -> None:
         heap = self._heap
         nodes = self.nodes
-        limit = self.scenario.until
-        settle = self.scenario.spec.settle_ticks
-        step_limit = self.scenario.step_limit
-        while heap and self.broken is None:
-            now, order, process, event = heappop(heap)
-            if limit is not None and now > limit:
-                heappush(heap, (now, order, process, event))
+        until = FOREVER if self.scenario.until is None else self.scenario.until
+        settle = self.scenario.spec.settle_ticks or FOREVER
+        step_limit = self.scenario.step_limit or FOREVER
+        while heap and self.broken is None and self.steps < step_limit:
+            now = heap[0][0]
+            if now > until:
                 break
-            if settle is not None and now > self._last_input + settle:
+            if now > self._last_input + settle:
                 heap.clear()  # only perpetual timers and their traffic are left
                 break
-            if step_limit is not None and self.steps >= step_limit:
-                heappush(heap, (now, order, process, event))
-                break
+            now, order, process, event = heappop(heap)
             self.now = now
             if process == NOBODY:
                 event()  # type: ignore[operator]
@@ -222,25 +221,21 @@ class Engine:
         return False
 
     def _step(self, node: Node, event: Event, order: int) -> None:
+        if not (self._plain and event.__class__ is Receive) and not self._admit(node, event, order):
+            return
         now = self.now
-        if event.__class__ is Receive:
-            if not self._admit(node, event, order):
-                return
-        elif event.__class__ is Timer:
-            armed = node.timers.get(event.name)
-            if armed is None or armed[1] != order:
-                return  # cancelled or moved meanwhile
-            del node.timers[event.name]
-        elif event.__class__ is Multicast:
-            self.recorder.event(MULTICAST, node, now, event.message)
         self.steps += 1
-        effects = node.machine.handle(event, node.local(now))
+        clock = node.clock
+        effects = node.machine.handle(event, now if clock is None else clock.local(now))
         dies = node.effects_left is not None
         if dies:
             effects = prefix(effects, node.effects_left or 0)
         for effect in effects:
             if effect.__class__ is Send:
-                self._send(node, effect)
+                if self._plain:
+                    self._send_plain(node.pid, effect)
+                else:
+                    self._send(node, effect)
             else:
                 self._perform(node, effect)
         if dies:
@@ -248,7 +243,20 @@ class Engine:
         if self.invariants:
             self._check_invariants(node, event, effects)
 
-    def _admit(self, node: Node, event: Receive, order: int) -> bool:
+    def _admit(self, node: Node, event: Event, order: int) -> bool:
+        """Puts on record what is about to be handled; False if it must not be."""
+        if event.__class__ is Receive:
+            return self._admit_arrival(node, event, order)
+        if event.__class__ is Timer:
+            armed = node.timers.get(event.name)
+            if armed is None or armed[1] != order:
+                return False  # cancelled or moved meanwhile
+            del node.timers[event.name]
+        elif event.__class__ is Multicast:
+            self.recorder.event(MULTICAST, node, self.now, event.message)
+        return True
+
+    def _admit_arrival(self, node: Node, event: Receive, order: int) -> bool:
         network = self.network
         if network.receive_omissions and network.receive_omitted(event.sender, node.pid, self.now):
             self.recorder.event(
@@ -284,6 +292,22 @@ class Engine:
                 self.recorder.transmission(SEND, node, now, message, peer=dst, copy=order or None)
                 if not order:
                     self.recorder.transmission(LINK, node, now, message, peer=dst, copy=None)
+
+    def _send_plain(self, src: ProcessId, effect: Send) -> None:
+        """The same where delays are constant, links perfect and transmissions not recorded: a
+        constant delay keeps every link FIFO by itself."""
+        message, to, now, heap = effect.message, effect.to, self.now, self._heap
+        event = Receive(message, src)
+        arrival = now + self.network.constant
+        self.sent[message.label] += len(to)
+        created = self._created
+        for dst in to:
+            created += 1
+            if dst == src:
+                heappush(heap, (now, INSTANT + created, dst, event))
+            else:
+                heappush(heap, (arrival, ARRIVAL + created, dst, event))
+        self._created = created
 
     def _perform(self, node: Node, effect: Effect) -> None:
         now = self.now

@@ -9,7 +9,7 @@ from __future__ import annotations
 from random import Random
 
 from shmcast.multicast.protocols.core import ProcessId, Wire
-from shmcast.multicast.sim.delays import Delay
+from shmcast.multicast.sim.delays import Constant, Delay
 from shmcast.multicast.sim.faults import (
     Disturbance,
     Fault,
@@ -33,6 +33,13 @@ class Network:
         self.send_omissions = [f for f in faults if isinstance(f, SendOmission)]
         self.receive_omissions = [f for f in faults if isinstance(f, ReceiveOmission)]
         self.faultless = not (self.partitions or self.disturbances)
+        self.constant = delay.delta if isinstance(delay, Constant) else 0
+        self.perfect = (
+            self.faultless
+            and self.constant > 0
+            and not self.send_omissions
+            and not self.receive_omissions
+        )
 
     def arrivals(self, src: ProcessId, dst: ProcessId, message: Wire, now: int) -> tuple[int, ...]:
         delay = self.delay.sample(src, dst, message, self.rng)
