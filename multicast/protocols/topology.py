@@ -7,6 +7,8 @@ from functools import cached_property
 
 from shmcast.multicast.protocols.core import GroupId, ProcessId
 
+REMEMBERED_MAX = 4096
+
 
 @dataclass(frozen=True)
 class Topology:
@@ -36,6 +38,8 @@ class Topology:
         """All processes of all groups in `dest`, each once, in the order of `dest`."""
         found = self._members.get(dest)
         if found is None:
+            if len(self._members) >= REMEMBERED_MAX:
+                self._members.clear()  # a thousand groups have a billion combinations
             found = tuple(dict.fromkeys(p for g in dest for p in self.groups[g]))
             self._members[dest] = found  # asked for every message: worth remembering
         return found
