@@ -40,31 +40,32 @@ def local_causal(history: History, *, uniform: bool) -> Verdict:
 class _Frontier:
     """How far, in each sender's line, one receiver has delivered all that is addressed to it."""
 
-    def __init__(self, lines: dict[int, list[TraceEvent]]) -> None:
-        self.lines = lines
+    def __init__(self, owed: dict[int, list[TraceEvent]]) -> None:
+        self.owed = owed  # by sender: what is addressed to this receiver
         self.delivered: set[MessageKey] = set()
-        self.complete: Past = defaultdict(int)
+        self.complete: dict[int, int] = defaultdict(int)  # index into owed[sender]
 
-    def advance(self, history: History, process: int, sender: int) -> TraceEvent | None:
+    def first_missing(self, sender: int) -> TraceEvent | None:
         """Moves the pointer as far as it goes; returns what stops it."""
-        line = self.lines[sender]
+        line = self.owed.get(sender, [])
         at = self.complete[sender]
-        while at < len(line):
-            if key(line[at]) not in self.delivered and process in history.members(line[at].dest):
-                break
+        while at < len(line) and key(line[at]) in self.delivered:
             at += 1
         self.complete[sender] = at
         return line[at] if at < len(line) else None
 
 
 def _causal(history: History, events: Iterable[TraceEvent], uniform: bool) -> Verdict:
-    lines: dict[int, list[TraceEvent]] = defaultdict(list)  # all multicasts of each sender
-    place: dict[MessageKey, int] = {}
+    place: dict[MessageKey, int] = {}  # number among its sender's multicasts
+    count_of: dict[int, int] = defaultdict(int)
+    owed: dict[int, dict[int, list[TraceEvent]]] = defaultdict(lambda: defaultdict(list))
     events = list(events)
     for event in events:
         if event.kind != DELIVER:
-            place[key(event)] = len(lines[event.proc])
-            lines[event.proc].append(event)
+            place[key(event)] = count_of[event.proc]
+            count_of[event.proc] += 1
+            for process in history.members(event.dest):
+                owed[process][event.proc].append(event)
     known: dict[Participant, Past] = defaultdict(dict)  # the causal past of each participant
     past: dict[MessageKey, tuple[int, Past]] = {}
     frontiers: dict[Participant, _Frontier] = {}
@@ -79,9 +80,9 @@ def _causal(history: History, events: Iterable[TraceEvent], uniform: bool) -> Ve
         sender, before = past[key(event)]
         frontier = frontiers.get(event.participant)
         if frontier is None:
-            frontier = frontiers[event.participant] = _Frontier(lines)
+            frontier = frontiers[event.participant] = _Frontier(owed[event.proc])
         if _bound(history, event, uniform):
-            missing = _missing(history, frontier, event, before)
+            missing = _missing(frontier, before, place)
             if missing is not None:
                 return violated(
                     f"{who(event.participant)} delivers {name(key(event))} without "
@@ -103,14 +104,11 @@ def _bound(history: History, event: TraceEvent, uniform: bool) -> bool:
     return event.incarnation == 0 and (uniform or event.proc not in history.faulty)
 
 
-def _missing(
-    history: History, frontier: _Frontier, event: TraceEvent, before: Past
-) -> TraceEvent | None:
+def _missing(frontier: _Frontier, before: Past, place: dict[MessageKey, int]) -> TraceEvent | None:
     for sender, count in before.items():
-        if frontier.complete[sender] < count:
-            stop = frontier.advance(history, event.proc, sender)
-            if stop is not None and frontier.complete[sender] < count:
-                return stop
+        stop = frontier.first_missing(sender)
+        if stop is not None and place[key(stop)] < count:
+            return stop
     return None
 
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable
 
 from shmcast.multicast.checks.history import History, key, name, who
-from shmcast.multicast.checks.trace import MessageKey, TraceEvent
+from shmcast.multicast.checks.trace import MessageKey, Participant, TraceEvent
 from shmcast.multicast.checks.verdict import PASSED, Verdict, violated
 
 Line = tuple[Hashable, ...]
@@ -26,37 +26,53 @@ def local_fifo(history: History, *, uniform: bool) -> Verdict:
 def _fifo(history: History, uniform: bool, line_of: Callable[[TraceEvent], Line]) -> Verdict:
     """What q delivers of one line must be a prefix of the line's messages for q.
 
-    Each pair (line, q) has one pointer that only moves forward, so this is linear.
+    Lines are kept per receiver, so this is linear in the deliveries that the run owes.
     """
-    lines: dict[Line, list[TraceEvent]] = defaultdict(list)
-    place: dict[MessageKey, tuple[Line, int]] = {}
+    owed: dict[tuple[int, Line], list[TraceEvent]] = defaultdict(list)
+    place: dict[tuple[int, MessageKey], int] = {}
     for message, event in history.multicasts.items():
         line = line_of(event)
-        place[message] = (line, len(lines[line]))
-        lines[line].append(event)
+        for process in history.members(event.dest):
+            place[process, message] = len(owed[process, line])
+            owed[process, line].append(event)
     for participant in history.participants(uniform):
-        late_start = participant[1] > 0  # a later life begins wherever it begins
-        next_index: dict[Line, int] = {}
-        for where, event in enumerate(history.deliveries[participant]):
-            if key(event) not in place or history.position[participant][key(event)] != where:
-                continue  # never multicast, or a second delivery: integrity's business
-            line, index = place[key(event)]
-            expected = next_index.get(line, index if late_start else 0)
-            if index < expected:
-                return violated(
-                    f"{who(participant)} delivers {name(key(event))} after a later message of "
-                    "its sender",
-                    lines[line][index],
-                    event,
-                )
-            for skipped in lines[line][expected:index]:
-                if participant[0] in history.members(skipped.dest):
-                    return violated(
-                        f"{who(participant)} delivers {name(key(event))} without "
-                        f"{name(key(skipped))} before it",
-                        skipped,
-                        lines[line][index],
-                        event,
-                    )
-            next_index[line] = index + 1
+        verdict = _in_line(history, participant, owed, place, line_of)
+        if verdict.violated:
+            return verdict
+    return PASSED
+
+
+def _in_line(
+    history: History,
+    participant: Participant,
+    owed: dict[tuple[int, Line], list[TraceEvent]],
+    place: dict[tuple[int, MessageKey], int],
+    line_of: Callable[[TraceEvent], Line],
+) -> Verdict:
+    process, incarnation = participant
+    next_index: dict[Line, int] = {}
+    for where, event in enumerate(history.deliveries[participant]):
+        message = key(event)
+        index = place.get((process, message))
+        if index is None or history.position[participant][message] != where:
+            continue  # not for it, never multicast, or a second delivery: integrity's business
+        line = line_of(history.multicasts[message])
+        # A later life begins wherever it begins, and skips nothing from there on.
+        expected = next_index.get(line, index if incarnation else 0)
+        if index < expected:
+            return violated(
+                f"{who(participant)} delivers {name(message)} after a later message of its sender",
+                history.multicasts[message],
+                event,
+            )
+        if index > expected:
+            skipped = owed[process, line][expected]
+            return violated(
+                f"{who(participant)} delivers {name(message)} without {name(key(skipped))} "
+                "before it",
+                skipped,
+                history.multicasts[message],
+                event,
+            )
+        next_index[line] = index + 1
     return PASSED

@@ -51,16 +51,12 @@ def ordering(history: History) -> Verdict:
     """Paper 000 §II: one order ≺ such that a process that delivers m has delivered every m′ ≺ m
     that is addressed to it. A message that p never delivers comes after all that p delivers."""
     edges = _delivery_edges(history, uniform=True)
-    for participant, events in history.deliveries.items():
-        if participant[1] > 0:
-            continue  # a later life may owe messages to the one before it
-        mine = history.position[participant]
-        last = key(events[-1])
-        for message in history.deliverers:
-            if message in mine or message not in history.multicasts:
-                continue
-            if participant[0] in history.members(history.dest(message)):
-                edges[last].append(message)
+    for message in history.deliverers:
+        for process in history.members(history.dest(message)):
+            first_life = (process, 0)  # a later one may owe messages to the one before it
+            delivered = history.deliveries.get(first_life)
+            if delivered and message not in history.position[first_life]:
+                edges[key(delivered[-1])].append(message)
     return _cycle_verdict(edges)
 
 
