@@ -1,7 +1,9 @@
 """A failure detector and leader selection (Ω) for simulated processes: eventually accurate.
 
-Every crash is reported `detect_ticks` after it happened, every recovery likewise; then the leader
-of a group is its first living member. Mistakes on the way are faults of the scenario. A protocol
+Every crash is reported `detect_ticks` after it happened, every recovery likewise. A leader stays
+until it crashes; then the first living member follows it, and a newcomer is told who leads where.
+So a process that lost its memory leads only when nobody else is left. Mistakes on the way are
+faults of the scenario. A protocol
 that brings its own detector runs without this one.
 """
 
@@ -27,7 +29,10 @@ class Oracle:
 
     def leader(self, group: int) -> ProcessId:
         members = self.topology.groups[group]
-        return next((p for p in members if p not in self.down), members[0])
+        leader = self.leaders.get(group, members[0])
+        if leader not in self.down:
+            return leader
+        return next((p for p in members if p not in self.down), leader)
 
     def crashed(self, process: ProcessId, now: int) -> None:
         self.down.add(process)
@@ -37,19 +42,19 @@ class Oracle:
     def recovered(self, process: ProcessId, now: int) -> None:
         self.down.discard(process)
         self._tell(now + self.detect_ticks, Trust(process), about=process)
-        self._nominate(process, now, newcomer=process)
+        self._nominate(process, now)
+        for group, leader in self.leaders.items():
+            self.notify(now + self.detect_ticks, process, Nominate(group, leader))
 
-    def _nominate(self, process: ProcessId, now: int, newcomer: ProcessId | None = None) -> None:
+    def _nominate(self, process: ProcessId, now: int) -> None:
+        """Announces a new leader of the group of `process`, if it has one."""
         group = self.topology.group_of(process)
         if group is None:
             return
         leader = self.leader(group)
-        known = self.leaders.get(group, self.topology.groups[group][0])
-        if leader != known:
+        if leader != self.leaders.get(group, self.topology.groups[group][0]):
             self.leaders[group] = leader
             self._tell(now + self.detect_ticks, Nominate(group, leader))
-        elif newcomer is not None:
-            self.notify(now + self.detect_ticks, newcomer, Nominate(group, leader))
 
     def mistake(self, fault: WrongNomination | WrongSuspicion, now: int) -> None:
         if isinstance(fault, WrongSuspicion):
