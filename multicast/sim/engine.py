@@ -55,6 +55,7 @@ from shmcast.multicast.sim.faults import (
     Slow,
     WrongNomination,
     WrongSuspicion,
+    prefix,
 )
 from shmcast.multicast.sim.network import Network
 from shmcast.multicast.sim.node import Node
@@ -398,18 +399,3 @@ class Engine:
     def _mistake(self, fault: WrongNomination | WrongSuspicion) -> None:
         self.faults[type(fault).__name__] += 1
         self.oracle.mistake(fault, self.now)
-
-
-def prefix(effects: list[Effect], count: int) -> list[Effect]:
-    """The first `count` effects, each receiver of a Send counting as one."""
-    kept: list[Effect] = []
-    for effect in effects:
-        if count <= 0:
-            break
-        if isinstance(effect, Send):
-            kept.append(Send(effect.message, effect.to[:count]))
-            count -= len(effect.to)
-        else:
-            kept.append(effect)
-            count -= 1
-    return kept

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from shmcast.multicast.protocols.core import GroupId, ProcessId
+from shmcast.multicast.protocols.core import Effect, GroupId, ProcessId, Send
 
 FOREVER = 1 << 62
 
@@ -144,3 +144,18 @@ Fault: TypeAlias = (
     | WrongNomination
     | WrongSuspicion
 )
+
+
+def prefix(effects: list[Effect], count: int) -> list[Effect]:
+    """The first `count` effects, each receiver of a Send counting as one."""
+    kept: list[Effect] = []
+    for effect in effects:
+        if count <= 0:
+            break
+        if isinstance(effect, Send):
+            kept.append(Send(effect.message, effect.to[:count]))
+            count -= len(effect.to)
+        else:
+            kept.append(effect)
+            count -= 1
+    return kept

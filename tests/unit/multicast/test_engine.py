@@ -10,6 +10,7 @@ from shmcast.multicast.protocols.core import (
     Deliver,
     Effect,
     Event,
+    MessageId,
     Multicast,
     Nominate,
     Receive,
@@ -39,6 +40,9 @@ THREE = Topology(groups=((0, 1, 2),))
 @dataclass(frozen=True, slots=True)
 class Flood(Wire):
     seq: int
+
+    def about(self) -> tuple[MessageId, ...]:
+        return (MessageId(0, self.seq),)
 
 
 class Echo:
@@ -100,9 +104,9 @@ def test_fifo_links_never_reorder_and_others_do() -> None:
 
 
 def test_message_without_delay_does_not_overtake_on_a_fifo_link() -> None:
-    rules = (Rule(10, src=0, about=None, label="Flood"),)
-    slow_then_fast = Scripted(Constant(0), rules)
+    slow_then_fast = Scripted(Constant(0), (Rule(10, about=(0, 1)),))
     run = echo(Submit(0, 0, (0,)), Submit(10, 0, (0,)), delay=slow_then_fast)
+    assert times(run, 1) == [10, 10]
     assert [d.split()[0] for d in heard(run, 1)] == ["1", "2"]
 
 
