@@ -203,7 +203,8 @@ class Engine:
             node = nodes[process]
             if not node.alive:
                 continue
-            if node.step_ticks and not self._its_turn(node, now, order, event):  # type: ignore[arg-type]
+            queues = node.step_ticks or node.busy_until > now  # what waits is not overtaken
+            if queues and not self._its_turn(node, now, order, event):  # type: ignore[arg-type]
                 continue
             self._step(node, event, order)  # type: ignore[arg-type]
         self.recorder.trace.closed = not heap and self.broken is None
