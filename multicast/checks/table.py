@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from shmcast.multicast.checks import causal, fifo, genuine, reliable, total
+from shmcast.multicast.checks import causal, fifo, genuine, optimistic, reliable, total
 from shmcast.multicast.checks.history import History
 from shmcast.multicast.checks.trace import Trace
 from shmcast.multicast.checks.verdict import Verdict
@@ -40,6 +40,7 @@ PROPERTIES: dict[str, Property] = {
     "ordering": total.ordering,
     "timestamp-order": total.timestamp_order,
     "genuineness": genuine.genuineness,
+    **optimistic.PROPERTIES,
     **{name: partial(check, uniform=False) for name, check in _WITH_UNIFORM_VERSION.items()},
     **{
         f"uniform-{name}": partial(check, uniform=True)
