@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from shmcast.multicast.protocols.barrier_entries import Final
-from shmcast.multicast.protocols.core import BOTTOM, GroupId, Timestamp
+from shmcast.multicast.protocols.core import BOTTOM, GroupId, MessageId, Timestamp
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class Delivery:
     stamped \\ delivered; a log hands out each message once, so nothing can come back."""
 
     senders: dict[GroupId, Sender]  # sendersTo(g)
-    stamped: list[tuple[Timestamp, Final]] = field(default_factory=list)
+    stamped: list[tuple[Timestamp, MessageId, Final]] = field(default_factory=list)
     left: dict[GroupId, int] = field(default_factory=dict)  # the last epoch that ended, by group
     heard: dict[GroupId, Timestamp] = field(default_factory=dict)  # of groups that are no senders
 
@@ -37,7 +37,7 @@ class Delivery:
         return cls({h: Sender(0, BOTTOM, BOTTOM) for h in senders})
 
     def insert(self, final: Final) -> None:  # L15, L28
-        heappush(self.stamped, (final.ts, final))
+        heappush(self.stamped, (final.ts, final.m.id, final))
 
     def raise_barrier(self, h: GroupId, ts: Timestamp) -> None:  # L16, L30
         sender = self.senders.get(h)
@@ -54,7 +54,7 @@ class Delivery:
     def deliverable(self) -> list[Final]:  # L32-L36
         found: list[Final] = []
         while self.stamped and self.may_deliver(self.stamped[0][0]):
-            found.append(heappop(self.stamped)[1])
+            found.append(heappop(self.stamped)[2])
         return found
 
     # Reconfiguration, §5 -----------------------------------------------------------------------
