@@ -106,7 +106,7 @@ SHAPES = (
     Topology.regular(groups=3, replicas=3),
 )
 INVARIANTS = (log_grows_in_timestamp, logs_of_one_ballot_agree)
-NULL_TICKS = 8000  # Δ of §3.4
+NULL_TICKS = 15_000  # Δ of §3.4
 SETTLE_TICKS = 200_000  # cuts and slow links end, and then a null message comes
 
 
