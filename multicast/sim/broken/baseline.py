@@ -180,6 +180,22 @@ class NobodyVotesAgain(GroupLog):
         return effects[-1:] if bal.leader == self.state.me else []
 
 
+class KeepsItsOwnLog(GroupLog):
+    """What a follower accepted in an earlier ballot stays, whatever the new leader's log says."""
+
+    def on_new_log(self, bal: Ballot, log: Log) -> list[Effect]:
+        mine = self.state.log
+        effects = super().on_new_log(bal, log)
+        if len(mine) > len(self.state.log):
+            self.state.log = mine
+        return effects
+
+    def on_accept(self, bal: Ballot, slot: Slot) -> list[Effect]:
+        if bal == self.state.cbal == self.state.promised:
+            self.state.log.append(slot)
+        return self.accepted((slot,))
+
+
 class LeadsFromAnyLog(GroupLog):
     """Takes the shortest log of its quorum instead of the longest of the highest ballot."""
 
@@ -217,6 +233,15 @@ REQUESTS: tuple[Broken, ...] = (
     ),
     ("asks-nobody", "no barrier is requested", "termination", 10, AsksNobody),
 )
+INSIDE: tuple[Broken, ...] = (
+    (
+        "keeps-initial-inside",
+        "the same, seen by the invariant",
+        "invariant log_grows_in_timestamp",
+        30,
+        KeepsInitialTimestamps,
+    ),
+)
 NULL: tuple[Broken, ...] = (
     ("no-null-messages", "null messages are not sent", "termination", 10, NoNullMessages),
     ("null-timestamp", "what a null message says", "timestamp-order", 60, NullTimestampIgnored),
@@ -224,6 +249,13 @@ NULL: tuple[Broken, ...] = (
 LOGS: tuple[tuple[str, str, str, int, type[GroupLog]], ...] = (
     ("one-vote", "one 2B message decides", "uniform-agreement", 300, OneVoteIsEnough),
     ("no-second-vote", "a new leader's log is not voted on", "termination", 100, NobodyVotesAgain),
+    (
+        "keeps-its-log",
+        "a follower's old log outlives a new leader's",
+        "invariant logs_of_one_ballot_agree",
+        300,
+        KeepsItsOwnLog,
+    ),
     ("any-log", "a new leader forgets what is decided", "uniform-agreement", 100, LeadsFromAnyLog),
 )
 
@@ -233,7 +265,7 @@ def break_all(protocol: str, options: Options, kinds: tuple[Broken, ...]) -> Non
         mutant(protocol, name, differs, breaks=breaks, seeds=seeds, build=build_with(kind, options))
 
 
-break_all("baseline", {}, (*BROKEN, *REQUESTS))
+break_all("baseline", {}, (*BROKEN, *REQUESTS, *INSIDE))
 break_all("baseline-null", {"null_ticks": NULL_TICKS}, (*BROKEN, *NULL))
 for name, differs, breaks, seeds, log in LOGS:
     mutant(
