@@ -195,6 +195,13 @@ def test_slow_process_takes_its_steps_one_after_the_other() -> None:
     assert times(run, 1) == [1000, 1400, 1800, 2200]
 
 
+def test_process_that_is_fast_again_handles_first_what_has_waited() -> None:
+    """Steps put off past the end of the slowness were overtaken by later arrivals."""
+    inputs = [Submit(at, 0, (0,)) for at in (0, 0, 0, 100)]
+    run = echo(*inputs, faults=[faults.Slow(1, at=0, until=1050, step_ticks=400)])
+    assert [line.split()[0] for line in heard(run, 1)] == ["1", "2", "3", "4"]
+
+
 def test_oracle_reports_crash_recovery_and_new_leader() -> None:
     run = echo(detect_ticks=10, faults=[faults.Crash(0, 100), faults.Recover(0, 200)])
     assert heard(run, 1) == [

@@ -88,6 +88,12 @@ def test_each_layer_is_checked_against_its_own_properties() -> None:
     assert not below["agreement"].violated and not below["validity"].violated
 
 
+def test_messages_of_modules_keep_their_names() -> None:
+    """Counters, diagrams and scripted delays know them by what is inside."""
+    run = simulate(FIFO, groups=1, replicas=3, clients=0, messages=5)
+    assert set(run.sent) == {"Copy"}
+
+
 class Counter:
     """Answers requests, sets a timer, saves; knows nothing of who stands on it."""
 
