@@ -36,6 +36,7 @@ from shmcast.multicast.protocols.core import (
     Wire,
 )
 from shmcast.multicast.protocols.group_log import Append, Follows, Leads, Learned
+from shmcast.multicast.protocols.registry import Options
 from shmcast.multicast.protocols.topology import Topology
 
 TOPOLOGY = Topology.regular(groups=3, replicas=1)
@@ -51,7 +52,7 @@ def at(time: int, process: int = 0) -> Timestamp:
     return Timestamp(time, process)
 
 
-def process(g: int, *, leads: bool = True, options: dict[str, object] | None = None) -> Baseline:
+def process(g: int, *, leads: bool = True, options: Options | None = None) -> Baseline:
     found = Baseline(TOPOLOGY, g, g, Config.of(TOPOLOGY, options or {}))
     if leads:
         found.handle(Replied(Leads(()), "log"), 0)
