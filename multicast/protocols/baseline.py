@@ -252,12 +252,9 @@ class Baseline:
             if self.may_address(h, s.tail) and s.tail.last_to.get(h, BOTTOM).time <= now - ticks
         ]
         if silent:
-            null = s.tail.barrier(self.null_timestamp(now), silent)
+            null = s.tail.barrier(self.get_time(now), silent)
             effects.append(self.append(s.tail, null))
         return effects
-
-    def null_timestamp(self, now: LocalTime) -> Timestamp:
-        return self.get_time(now)
 
     # L14-L16, L27-L36: what is decided ---------------------------------------------------------
 

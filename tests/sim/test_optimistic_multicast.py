@@ -8,9 +8,12 @@ from random import Random
 import pytest
 
 from shmcast.multicast.checks.table import check
-from shmcast.multicast.protocols.barrier_entries import Leave
+from shmcast.multicast.protocols.barrier_entries import Entry, Leave, Left
+from shmcast.multicast.protocols.barrier_specs import build_with
+from shmcast.multicast.protocols.barrier_stamping import Tail
 from shmcast.multicast.protocols.registry import lookup
 from shmcast.multicast.sim.api import run
+from shmcast.multicast.sim.broken.baseline import BreaksItsBarriers
 from shmcast.multicast.sim.campaign import scenario_of
 from shmcast.multicast.sim.scenario import Scenario
 from shmcast.multicast.sim.workload import Call
@@ -38,6 +41,30 @@ def test_groups_leave_and_join_without_a_violation(protocol: str) -> None:
         outcome = run(with_leaves(scenario_of(lookup(protocol), seed)))
         report = outcome.report()
         assert not report.violated and not report.undetermined, f"seed {seed}\n{report}"
+
+
+class StaysInItsOwnEyes(Tail):
+    """Tells h that it leaves, and goes on as before."""
+
+    __slots__ = ()
+
+    def add(self, entry: Entry) -> None:
+        before = dict(self.membership)
+        Tail.add(self, entry)
+        if isinstance(entry, Left):
+            self.membership = before
+
+
+class LeavesHalf(BreaksItsBarriers):
+    tail = StaysInItsOwnEyes
+
+
+def test_group_that_leaves_and_goes_on_sending_is_caught() -> None:
+    broken = replace(lookup("baseline"), build=build_with(LeavesHalf), invariants=list)
+    assert any(
+        "timestamp-order" in run(with_leaves(scenario_of(broken, seed))).report().violated
+        for seed in range(40)
+    )
 
 
 def test_fifo_reliable_multicast_keeps_its_promises_below() -> None:
