@@ -1,0 +1,157 @@
+"""Many seeded runs of one protocol, each a scenario of its own.
+
+python -m shmcast.multicast.sim.campaign skeen --seeds 300
+python -m shmcast.multicast.sim.campaign skeen --replay 17 --shrink --diagram
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from shmcast.multicast.protocols.core import ProcessId
+from shmcast.multicast.protocols.registry import Spec, lookup
+from shmcast.multicast.protocols.topology import Topology
+from shmcast.multicast.sim.api import DELTA, run
+from shmcast.multicast.sim.clock import Clock
+from shmcast.multicast.sim.delays import Constant, Delay, HeavyTailed, Uniform
+from shmcast.multicast.sim.mutants import MUTANT_MARK, find_mutant
+from shmcast.multicast.sim.random_faults import random_faults
+from shmcast.multicast.sim.run import Run
+from shmcast.multicast.sim.scenario import Scenario
+from shmcast.multicast.sim.shrink import shrink
+from shmcast.multicast.sim.workload import random_submissions
+
+MESSAGES_MAX = 30
+STEP_LIMIT = 200_000  # a run that takes more is stuck in a loop, and stays open
+TICKS_PER_HOUR = 3_600_000_000  # at one microsecond each
+
+
+def scenario_of(spec: Spec, seed: int) -> Scenario:
+    """The scenario that this seed stands for: shape, load, delays, clocks, faults."""
+    rng = Random(f"{seed}/scenario")
+    topology = rng.choice(spec.shapes)
+    interval = rng.choice((50, 300, 2000))
+    messages = rng.randint(1, MESSAGES_MAX)
+    return Scenario(
+        spec=spec,
+        topology=topology,
+        inputs=tuple(random_submissions(topology, messages, seed, interval=interval)),
+        faults=random_faults(spec, topology, rng, span=messages * interval + 5 * DELTA),
+        seed=seed,
+        delay=_delay(spec, rng),
+        fifo=not spec.tolerates.reordering or rng.random() < 0.5,
+        clocks=_clocks(spec, topology, rng),
+        step_limit=STEP_LIMIT,
+    )
+
+
+def _delay(spec: Spec, rng: Random) -> Delay:
+    if spec.tolerates.delay_max is not None:
+        top = spec.tolerates.delay_max
+        return rng.choice((Constant(top), Uniform(min(1, top), top)))
+    return rng.choice((Constant(DELTA), Uniform(1, 2 * DELTA), HeavyTailed(DELTA)))
+
+
+def _clocks(spec: Spec, topology: Topology, rng: Random) -> dict[ProcessId, Clock]:
+    skew, drift = spec.tolerates.skew_max, spec.tolerates.drift_ppm_max
+    if not skew and not drift:
+        return {}
+    return {
+        p: Clock(rng.randint(-(skew // 2), skew // 2), rng.randint(-drift, drift))
+        for p in topology.processes
+    }
+
+
+@dataclass(slots=True)
+class Campaign:
+    """What a campaign found, and how much it looked at."""
+
+    spec: Spec
+    runs: int = 0
+    steps: int = 0
+    virtual_ticks: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    failures: dict[int, str] = field(default_factory=dict)  # by seed
+    undetermined: int = 0
+
+    def add(self, seed: int) -> Run:
+        outcome = run(scenario_of(self.spec, seed))
+        report = outcome.report()
+        self.runs += 1
+        self.steps += outcome.steps
+        self.virtual_ticks += outcome.ended_at
+        self.faults.update(outcome.faults)
+        if report.violated:
+            self.failures[seed] = f"{report}\nreplay: {replay_command(self.spec.name, seed)}"
+        elif report.undetermined:
+            self.undetermined += 1
+        return outcome
+
+    def __str__(self) -> str:
+        faults = ", ".join(f"{n} {kind}" for kind, n in sorted(self.faults.items())) or "none"
+        hours = self.virtual_ticks / TICKS_PER_HOUR
+        return (
+            f"{self.spec.name}: {self.runs} runs, {self.steps} steps, {hours:.4f} virtual hours, "
+            f"faults: {faults}; {len(self.failures)} violated, {self.undetermined} undetermined"
+        )
+
+
+def campaign(spec: Spec, seeds: Iterable[int]) -> Campaign:
+    found = Campaign(spec)
+    for seed in seeds:
+        found.add(seed)
+    return found
+
+
+def replay_command(name: str, seed: int) -> str:
+    return f"python -m shmcast.multicast.sim.campaign {name} --replay {seed} --diagram"
+
+
+def spec_of(name: str) -> Spec:
+    """A protocol by its name, or a broken variant as "protocol~mutant"."""
+    return find_mutant(name).spec if MUTANT_MARK in name else lookup(name)
+
+
+def replay(arguments: argparse.Namespace) -> bool:
+    scenario = scenario_of(spec_of(arguments.protocol), arguments.replay)
+    outcome = run(scenario)
+    if arguments.shrink and outcome.report().violated:
+        broken = set(outcome.report().violated)
+        scenario = shrink(scenario, lambda r: bool(broken & set(r.report().violated)))
+        outcome = run(scenario)
+        print(f"shrunk to {len(tuple(scenario.inputs))} inputs, faults {scenario.faults}")
+    if arguments.diagram:
+        print(outcome.diagram())
+    if arguments.svg:
+        Path(arguments.svg).write_text(outcome.svg(), encoding="utf-8")
+    print(outcome.report())
+    return not outcome.report().violated
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="shmcast.multicast.sim.campaign", description=__doc__)
+    parser.add_argument("protocol")
+    parser.add_argument("--seeds", type=int, default=300)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--replay", type=int, metavar="SEED")
+    parser.add_argument("--shrink", action="store_true")
+    parser.add_argument("--diagram", action="store_true")
+    parser.add_argument("--svg", metavar="FILE")
+    arguments = parser.parse_args()
+    if arguments.replay is not None:
+        return 0 if replay(arguments) else 1
+    seeds = range(arguments.first, arguments.first + arguments.seeds)
+    found = campaign(spec_of(arguments.protocol), seeds)
+    print(found)
+    for seed, text in found.failures.items():
+        print(f"seed {seed}\n{text}")
+    return 1 if found.failures else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,97 @@
+"""Faults drawn from a seed, inside what a protocol says that it tolerates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+from shmcast.multicast.protocols.core import ProcessId
+from shmcast.multicast.protocols.registry import Spec
+from shmcast.multicast.protocols.topology import Topology
+from shmcast.multicast.sim.faults import (
+    Crash,
+    Disturbance,
+    Fault,
+    Partition,
+    Recover,
+    Slow,
+    WrongNomination,
+    WrongSuspicion,
+)
+
+INSIDE_STEP = 0.7  # most crashes fall inside a step: that is where protocols break
+STEP_EFFECTS_MAX = 8
+
+
+def random_faults(spec: Spec, topology: Topology, rng: Random, span: int) -> tuple[Fault, ...]:
+    """Faults that begin within `span` ticks; a third of the runs have none."""
+    if rng.random() < 1 / 3:
+        return ()
+    return (
+        *_crashes(spec, topology, rng, span),
+        *_cuts(spec, topology, rng, span),
+        *_disturbances(spec, rng, span),
+        *_slowness(spec, topology, rng, span),
+    )
+
+
+def _window(rng: Random, span: int) -> tuple[int, int]:
+    at = rng.randint(0, span)
+    return at, at + rng.randint(1, max(1, span // 3))
+
+
+def _crashes(spec: Spec, topology: Topology, rng: Random, span: int) -> Iterator[Fault]:
+    victims: list[ProcessId] = []
+    for members in topology.groups:
+        allowed = spec.tolerates.crashes_per_group(len(members))
+        victims += rng.sample(members, rng.randint(0, min(allowed, len(members))))
+    if spec.tolerates.client_crashes and topology.clients:
+        victims += rng.sample(topology.clients, rng.randint(0, 1))
+    for process in victims:
+        at = rng.randint(0, span)
+        inside = rng.random() < INSIDE_STEP
+        yield Crash(process, at, rng.randint(0, STEP_EFFECTS_MAX) if inside else None)
+        if spec.tolerates.restarts and rng.random() < 0.5:
+            yield Recover(process, at + rng.randint(1, span))
+    if victims:
+        yield from _mistakes(topology, rng, span)
+
+
+def _mistakes(topology: Topology, rng: Random, span: int) -> Iterator[Fault]:
+    """A detector that can report crashes can also err."""
+    group = rng.randrange(len(topology.groups))
+    process = rng.choice(topology.groups[group])
+    if rng.random() < 0.5:
+        yield WrongNomination(group, process, *_window(rng, span))
+    if rng.random() < 0.5:
+        yield WrongSuspicion(process, *_window(rng, span))
+
+
+def _cuts(spec: Spec, topology: Topology, rng: Random, span: int) -> Iterator[Fault]:
+    everyone = topology.processes
+    if not spec.tolerates.partitions or len(everyone) < 2:
+        return
+    for _ in range(rng.randint(0, 2)):
+        side = frozenset(rng.sample(everyone, rng.randint(1, len(everyone) - 1)))
+        yield Partition(side, *_window(rng, span), one_way=rng.random() < 0.3)
+
+
+def _disturbances(spec: Spec, rng: Random, span: int) -> Iterator[Fault]:
+    allowed = spec.tolerates
+    if not (allowed.loss or allowed.duplication or allowed.reordering):
+        return
+    at, until = _window(rng, span)
+    yield Disturbance(
+        at,
+        until,
+        loss=rng.uniform(0, 0.3) if allowed.loss else 0.0,
+        duplication=rng.uniform(0, 0.3) if allowed.duplication else 0.0,
+        reordering=rng.uniform(0, 0.5) if allowed.reordering else 0.0,
+        jitter=3000,
+    )
+
+
+def _slowness(spec: Spec, topology: Topology, rng: Random, span: int) -> Iterator[Fault]:
+    if spec.tolerates.slow_processes and rng.random() < 0.3:
+        process = rng.choice(topology.processes)
+        yield Slow(process, *_window(rng, span), step_ticks=rng.randint(1, 500))
