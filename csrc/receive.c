@@ -21,12 +21,22 @@
 
 int relieve_eager(struct sc_receiver *r);
 
+static word_t *stats_of(struct sc_receiver *r)
+{
+    word_t *stats = receiver_of(r->domain, r->view.copy[0], r->box, r->slot)->stats;
+    if (r->stats_in != r->view.copy[0]) {            /* another copy: it has none of them yet */
+        r->stats_in = r->view.copy[0];
+        for (int i = 0; i < 8; i++)
+            STORE_RELAXED(&stats[i], r->stats[i]);
+    }
+    return stats;
+}
+
 void receiver_count(struct sc_receiver *r, enum receiver_stat what, uint64_t add)
 {
     r->stats[what] += add;
     if (r->view.count)
-        STORE_RELAXED(&receiver_of(r->domain, r->view.copy[0], r->box, r->slot)->stats[what],
-                      r->stats[what]);
+        STORE_RELAXED(&stats_of(r)[what], r->stats[what]);
 }
 
 /* ---- joining and leaving ---- */
@@ -519,7 +529,7 @@ static void flush(struct sc_receiver *r)
         }
     if (!moved || r->view.count == 0)
         return;
-    word_t *stats = receiver_of(r->domain, r->view.copy[0], r->box, r->slot)->stats;
+    word_t *stats = stats_of(r);
     STORE_RELAXED(&stats[STAT_RECEIVED], r->stats[STAT_RECEIVED]);
     STORE_RELAXED(&stats[STAT_RECEIVED_BYTES], r->stats[STAT_RECEIVED_BYTES]);
     STORE_RELAXED(&stats[STAT_RECEIVE_WORST_NS], r->stats[STAT_RECEIVE_WORST_NS]);

@@ -60,7 +60,7 @@ static int look_at(struct sc_receiver *r, uint32_t lane, uint64_t *from)
      * take its line away from the sender. */
     uint64_t op = sealed_value(intent) >> 1;
     if (intent == seal(intent_busy(op)) && l->drained == seal(intent_done(op - 1)) &&
-        !r->thorough && (l->blocking_op != op || r->now - l->blocked_since < LOOK_AFTER_NS)) {
+        l->resolved_op != op && !r->thorough && (l->blocking_op != op || r->now - l->blocked_since < LOOK_AFTER_NS)) {
         *from = blocked_from(r, lane, intent);
         return 0;
     }
@@ -131,6 +131,22 @@ static bool sender_is_dead(struct sc_receiver *r, uint32_t lane)
     return owner_state(owner.value) == OWNER_FREE || owner_is_dead(&r->view, &owner);
 }
 
+/* Whatever is decided, nothing more will come of this operation than what is flagged by now. */
+static int end_operation(struct sc_receiver *r, uint32_t lane, bool dead)
+{
+    struct reading *l = &r->lanes[lane];
+    enum decision decided;
+    int rc = resolve_operation(&r->view, lane, l->blocking_op, r->box, false, &decided);
+    if (rc)
+        return rc;
+    if (decided != UNDECIDED)
+        l->resolved_op = l->blocking_op;
+    l->blocking_op = 0;
+    receiver_count(r, STAT_RESOLVED, 1);
+    rc = dead ? reap_lane(&r->view, lane) : 0;       /* gives the lane back on the way */
+    return rc < 0 ? rc : 0;
+}
+
 /* Ends what has kept us waiting too long: the sender is dead, or its time is over. */
 int relieve_eager(struct sc_receiver *r)
 {
@@ -145,21 +161,17 @@ int relieve_eager(struct sc_receiver *r)
             continue;
         }
         bool late = r->now - l->blocked_since > bounds->send_ns + bounds->epsilon_ns;
-        if (!late && !sender_is_dead(r, lane)) {
+        bool dead = sender_is_dead(r, lane);
+        if (!late && !dead) {
             uint64_t waited = r->now - l->blocked_since;
             l->suspect_at = r->now + waited * (SUSPECT_FACTOR - 1);
             if (l->suspect_at > l->blocked_since + bounds->send_ns + bounds->epsilon_ns)
                 l->suspect_at = l->blocked_since + bounds->send_ns + bounds->epsilon_ns + 1;
             continue;
         }
-        enum decision decided;
-        int rc = resolve_operation(&r->view, lane, l->blocking_op, r->box, false, &decided);
+        int rc = end_operation(r, lane, dead);
         if (rc)
             return rc;
-        if (decided == REJECT)
-            l->resolved_op = l->blocking_op;
-        l->blocking_op = 0;
-        receiver_count(r, STAT_RESOLVED, 1);
     }
     return 0;
 }

@@ -17,7 +17,7 @@ struct reading {
     uint64_t blocking_op;                            /* eager: operation that we wait for, or 0 */
     uint64_t blocked_since;
     uint64_t suspect_at;
-    uint64_t resolved_op;                            /* eager: decided against, by our own walk */
+    uint64_t resolved_op;                            /* eager: ended by our own walk */
 };
 
 /* Messages of `lane` before (ts, lane) may be delivered. */
@@ -49,6 +49,7 @@ struct sc_receiver {
     bool thorough;                                   /* about to sleep: look at everything */
     bool viewing;
     uint64_t stats[8];
+    struct copy *stats_in;                           /* the copy that has all of them */
     struct decider *decider;                         /* timing only */
     struct reading lanes[SC_SENDERS_MAX];
 };

@@ -227,6 +227,11 @@ void header_write(const struct sc_sender *s, int box, struct copy *copy, const s
 static void count(struct sc_sender *s, enum sender_stat what, uint64_t add)
 {
     s->stats[what] += add;
+    if (s->stats_in != s->view.copy[0]) {            /* another copy: it has none of them yet */
+        s->stats_in = s->view.copy[0];
+        for (int i = 0; i < 8; i++)
+            STORE_RELAXED(&sender_of(s->stats_in, s->lane)->stats[i], s->stats[i]);
+    }
     STORE_RELAXED(&sender_of(s->view.copy[0], s->lane)->stats[what], s->stats[what]);
 }
 
