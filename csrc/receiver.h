@@ -49,7 +49,6 @@ struct sc_receiver {
     bool thorough;                                   /* about to sleep: look at everything */
     bool viewing;
     uint64_t stats[8];
-    struct copy *stats_in;                           /* the copy that has all of them */
     struct decider *decider;                         /* timing only */
     struct reading lanes[SC_SENDERS_MAX];
 };

@@ -224,15 +224,12 @@ void header_write(const struct sc_sender *s, int box, struct copy *copy, const s
     copy_to_shared(&slot->position, &header->position, SLOT_FIXED_BYTES);
 }
 
+/* In every copy: figures survive what messages survive. The lines are this sender's own. */
 static void count(struct sc_sender *s, enum sender_stat what, uint64_t add)
 {
     s->stats[what] += add;
-    if (s->stats_in != s->view.copy[0]) {            /* another copy: it has none of them yet */
-        s->stats_in = s->view.copy[0];
-        for (int i = 0; i < 8; i++)
-            STORE_RELAXED(&sender_of(s->stats_in, s->lane)->stats[i], s->stats[i]);
-    }
-    STORE_RELAXED(&sender_of(s->view.copy[0], s->lane)->stats[what], s->stats[what]);
+    for (int i = 0; i < s->view.count; i++)
+        STORE_RELAXED(&sender_of(s->view.copy[i], s->lane)->stats[what], s->stats[what]);
 }
 
 static void count_outcome(struct sc_sender *s, const struct operation *op, uint64_t ts, int rc)

@@ -20,7 +20,6 @@ struct sc_sender {
     _Atomic bool closing;
     struct lane_view lanes[SC_MAILBOXES_MAX];
     uint64_t stats[8];
-    struct copy *stats_in;                           /* the copy that has all of them */
     uint32_t payload_crc[SC_BATCH_MAX];
     struct sc_part packed[SC_BATCH_MAX];
     struct {
