@@ -114,7 +114,7 @@ class Segments:
 
     @property
     def is_open(self) -> bool:
-        return self.handle != ffi.NULL
+        return bool(self.handle != ffi.NULL)
 
     def close(self) -> None:
         """Senders and receivers hold pointers into the segments, so they go first."""

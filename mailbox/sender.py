@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,8 @@ from shmcast.mailbox.core import DEFAULT_DEADLINE, check, deadline_in, name_byte
 from shmcast.mailbox.records import Receipt
 
 if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
     from shmcast.mailbox.domain import Segments
 
 _new_tuple = tuple.__new__
@@ -120,12 +122,13 @@ class Sender:
         deadline = DEFAULT_DEADLINE if timeout is None else deadline_in(timeout)
         boxes = self._boxes if to is None and self._boxes else self._destinations(to)
         if type(data) is bytes:
-            code = _send(self._sender or self._handle(), boxes, data, len(data), deadline, self._out)
+            code = _send(
+                self._sender or self._handle(), boxes, data, len(data), deadline, self._out
+            )
         else:
-            with memoryview(data) as view:
-                view = view if view.c_contiguous else memoryview(view.tobytes())
-                source = ffi.from_buffer(view)
-                code = _send(self._handle(), boxes, source, view.nbytes, deadline, self._out)
+            view = memoryview(cast("Buffer", data))
+            source = ffi.from_buffer(view if view.c_contiguous else view.tobytes())
+            code = _send(self._handle(), boxes, source, view.nbytes, deadline, self._out)
         if code:
             self._fail(code, to)
         return _new_tuple(Receipt, self._words.tolist())
@@ -161,9 +164,7 @@ class Sender:
             self._fail(code, to)
         return Receipt._make(self._words.tolist())
 
-    def loan(
-        self, size: int, *, timeout: float | None = None, to: str | None = None
-    ) -> _LoanBlock:
+    def loan(self, size: int, *, timeout: float | None = None, to: str | None = None) -> _LoanBlock:
         """A slot to write into without copying; see Loan."""
         boxes = self._destinations(to)
         if boxes & (boxes - 1):
