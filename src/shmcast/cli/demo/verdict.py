@@ -157,8 +157,7 @@ def judge(receivers: Sequence[Got], senders: Sequence[Sent]) -> Verdict:
 
 
 def longest_pause_ns(at_ns: Sequence[int], start_ns: int, end_ns: int) -> int:
-    """The longest time without a delivery that touches the interval."""
-    times = [t for t in at_ns if start_ns <= t <= end_ns]
-    before = [t for t in at_ns if t < start_ns][-1:]
-    after = [t for t in at_ns if t > end_ns][:1]
-    return max((two - one for one, two in pairwise([*before, *times, *after])), default=0)
+    """The longest time within the interval without a delivery. The parts of a pause before and
+    after it belong to other intervals."""
+    inside = [t for t in at_ns if start_ns < t < end_ns]
+    return max(two - one for one, two in pairwise([start_ns, *inside, end_ns]))
