@@ -111,7 +111,7 @@ def millis(ns: float) -> str:
     if ns >= 1000 * NS_PER_MS:
         return f"{ns / 1e9:.2f} s"
     if ns >= NS_PER_MS:
-        return f"{ns / NS_PER_MS:.1f} ms"
+        return f"{ns / NS_PER_MS:.3g} ms"
     return f"{ns / 1000:.0f} µs"
 
 

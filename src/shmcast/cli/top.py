@@ -16,6 +16,7 @@ from shmcast.cli.output import Code, console, emit_json, millis
 from shmcast.cli.watch import Row, Watch
 
 _HEADER_LINES = 4
+_NAME_WIDTH = 20
 _ONCE_S = 0.25  # long enough for a rate
 _COLUMNS = (
     ("mailbox", "left"),
@@ -25,15 +26,15 @@ _COLUMNS = (
     ("sent/s", "right"),
     ("recv/s", "right"),
     ("depth", "right"),
-    ("rejected", "right"),
-    ("worst send / bound", "right"),
-    ("worst delivery / bound", "right"),
+    ("rej", "right"),
+    ("send/bound", "right"),  # the worst ever, against what is promised
+    ("deliv/bound", "right"),
 )
 
 
 def _against(worst_ns: int, bound_ns: int) -> Text:
     style = "red" if worst_ns > bound_ns else ""
-    return Text(f"{millis(worst_ns)} / {millis(bound_ns)}", style=style)
+    return Text(f"{millis(worst_ns)}/{millis(bound_ns)}".replace(" ", ""), style=style)
 
 
 def _cells(row: Row) -> list[str | Text]:
@@ -60,7 +61,13 @@ def _sorted(rows: list[Row]) -> list[Row]:
 def view(rows: list[Row], errors: dict[str, str], lines: int) -> Group:
     table = Table(box=None, pad_edge=False, expand=False)
     for title, side in _COLUMNS:
-        table.add_column(title, justify="right" if side == "right" else "left", no_wrap=True)
+        is_name = title == "mailbox"  # the last to be cut on a narrow screen
+        table.add_column(
+            title,
+            justify="right" if side == "right" else "left",
+            no_wrap=True,
+            min_width=_NAME_WIDTH if is_name else None,
+        )
     room = max(1, lines - _HEADER_LINES - len(errors))
     for row in _sorted(rows)[:room]:
         table.add_row(*_cells(row))

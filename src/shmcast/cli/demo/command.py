@@ -52,10 +52,13 @@ def _result(stage: Stage, accidents: list[str]) -> dict[str, Any]:
         problems += verdict.problems
         for kind in totals:
             totals[kind] += getattr(verdict, kind)
-    stayed = [a.delivery_times_ns() for a in stage.cast.playing("receive", stage.box_name)]
+    stayed = stage.cast.playing("receive", stage.box_name)
     for act in stage.acts:
-        pauses = [longest_pause_ns(times, act.start_ns, act.end_ns) for times in stayed if times]
-        act.pause_ns = max(pauses, default=0)
+        act.pause_ns = max(
+            longest_pause_ns(actor.delivery_times_ns(), act.start_ns, act.end_ns)
+            for actor in stayed
+            if actor.ready_ns <= act.start_ns
+        )
     for what, worst_ns, bound_ns in (
         ("send", stage.worst.send_ns, BOUNDS.send_ns),
         ("delivery", stage.worst.delivery_ns, DELIVERY_BOUND_NS),
