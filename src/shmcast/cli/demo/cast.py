@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+from shmcast.cli.demo.interrupts import uninterrupted
 from shmcast.cli.demo.logs import ATTEMPT, DELIVERY, Outcome, read_rows
 from shmcast.cli.demo.verdict import Got, Sent
 from shmcast.cli.demo.worker import PLANT_BOXES, PLANT_SETS
@@ -123,8 +124,9 @@ class Cast:
         """Starts them side by side, since a Python needs its time, and waits for all."""
         new = []
         for role, place in wanted:
-            new.append(Actor(role, place, len(self.actors), self._folder))
-            self.actors.append(new[-1])
+            with uninterrupted():  # a process that nobody knows of would be left behind
+                new.append(Actor(role, place, len(self.actors), self._folder))
+                self.actors.append(new[-1])
         for actor in new:
             actor.await_answer("ready")
         return new

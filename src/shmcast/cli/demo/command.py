@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import signal
 import tempfile
-from collections.abc import Iterator
+import time
 from pathlib import Path
-from types import FrameType
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
 from shmcast.cli.demo.cast import StageAccident
+from shmcast.cli.demo.interrupts import ending_alike, uninterrupted
 from shmcast.cli.demo.script import BOUNDS, DELIVERY_BOUND_NS, Stage, perform
 from shmcast.cli.demo.show import Audience, Lines, Picture, Silence, closing_words
 from shmcast.cli.demo.verdict import judge, longest_pause_ns
@@ -20,22 +18,6 @@ from shmcast.cli.output import NS_PER_MS, Code, console, emit_json
 from shmcast.errors import ShmcastError
 
 _ACTS = 7
-
-
-def _give_up(number: int, frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
-
-
-@contextlib.contextmanager
-def _ending_politely() -> Iterator[None]:
-    """SIGTERM and SIGHUP clean up as Ctrl-C does."""
-    kinds = (signal.SIGTERM, signal.SIGHUP)
-    before = [signal.signal(kind, _give_up) for kind in kinds]
-    try:
-        yield
-    finally:
-        for kind, handler in zip(kinds, before, strict=True):
-            signal.signal(kind, handler)
 
 
 def _result(stage: Stage, accidents: list[str]) -> dict[str, Any]:
@@ -54,11 +36,13 @@ def _result(stage: Stage, accidents: list[str]) -> dict[str, Any]:
             totals[kind] += getattr(verdict, kind)
     stayed = stage.cast.playing("receive", stage.box_name)
     for act in stage.acts:
-        act.pause_ns = max(
-            longest_pause_ns(actor.delivery_times_ns(), act.start_ns, act.end_ns)
+        end_ns = act.end_ns or time.monotonic_ns()  # none if an accident ended it
+        pauses = [
+            longest_pause_ns(actor.delivery_times_ns(), act.start_ns, end_ns)
             for actor in stayed
             if actor.ready_ns <= act.start_ns
-        )
+        ]
+        act.pause_ns = max(pauses, default=0)
     for what, worst_ns, bound_ns in (
         ("send", stage.worst.send_ns, BOUNDS.send_ns),
         ("delivery", stage.worst.delivery_ns, DELIVERY_BOUND_NS),
@@ -93,7 +77,8 @@ def run(audience: Audience, seconds: float) -> dict[str, Any]:
         except (StageAccident, ShmcastError, OSError) as error:
             accidents.append(f"{type(error).__name__}: {error}")
         finally:
-            stage.close()
+            with uninterrupted():
+                stage.close()
         return _result(stage, accidents)
 
 
@@ -106,7 +91,7 @@ def demo(
     audience: Audience = Silence()
     if not json:
         audience = Picture(out, _ACTS) if out.is_terminal else Lines()
-    with _ending_politely():
+    with ending_alike():
         result = run(audience, seconds)
     if json:
         emit_json(result)
