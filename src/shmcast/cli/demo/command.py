@@ -48,8 +48,8 @@ def _result(stage: Stage, accidents: list[str]) -> dict[str, Any]:
         ("delivery", stage.worst.delivery_ns, DELIVERY_BOUND_NS),
     ):
         if worst_ns > bound_ns:
-            text = f"a {what} took longer than its bound: this machine is too busy (shmcast doctor)"
-            problems.append(text)
+            text = "which pause was it? on a busy machine, see shmcast doctor"
+            problems.append(f"a {what} took longer than its bound: {text}")
     return {
         "verdict": "failed" if problems else "ok",
         "sent": sum(len(actor.sent().acknowledged) for actor in senders),

@@ -173,7 +173,7 @@ class Stage:
         told = victim.rejected() - before
         if told:
             return f"{victim.name} was late and was told so: {told} rejected, delivered to nobody"
-        return f"{victim.name} had been accepted in time; the receivers went on without it"
+        return f"{victim.name} was stopped after its message had been accepted: nothing to reject"
 
     def _kill(self, victim: Actor) -> None:
         victim.was_killed = True
