@@ -14,6 +14,9 @@ $(STAMP): pyproject.toml setup.py $(C_SOURCES) tools/setup
 	tools/setup $(PYTHON) $(VENV)
 	@touch $@
 
+demo: $(STAMP)
+	@$(BIN)/shmcast demo $(ARGS)
+
 test: check
 	$(BIN)/python -m pytest -q
 

@@ -33,6 +33,10 @@ _Static_assert(ATOMIC_LONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2,
                                             memory_order_acquire)
 #define FETCH_OR_ACQ_REL(p, v) atomic_fetch_or_explicit((p), (v), memory_order_acq_rel)
 #define FETCH_ADD_RELAXED(p, v) atomic_fetch_add_explicit((p), (v), memory_order_relaxed)
+/* Counters and switches of one process; seldom used, so the strongest order will do. */
+#define COUNT_UP(p) atomic_fetch_add((p), 1)
+#define COUNT_DOWN(p) atomic_fetch_sub((p), 1)
+#define EXCHANGE(p, v) atomic_exchange((p), (v))
 #define FENCE_ACQUIRE() atomic_thread_fence(memory_order_acquire)
 #define FENCE_SEQ_CST() atomic_thread_fence(memory_order_seq_cst)
 

@@ -63,7 +63,7 @@ static void on_sigbus(int signal_number, siginfo_t *info, void *context)
     if (m) {
         STORE_RELAXED(&m->lost, true);
         cover_with_zeros(m);
-        atomic_fetch_add(&guard_faults, 1);
+        COUNT_UP(&guard_faults);
     } else {
         pass_on(signal_number, info, context);
     }

@@ -1,25 +1,15 @@
-/* receive.c: a receiver's place, and what is common to the protocols: joining, waiting, copying
- * out, telling the copies how far it is.
- *
- * Joining is a barrier: cursors, then LIVE, then the clock for the entry time. Whatever is sent
- * after sc_receiver_open has returned is received.
+/* receive.c: what is common to the protocols: waiting, copying out, telling the copies how far
+ * this receiver is.
  *
  * [R1] payload copied, then the own owner word looked at: a receiver that was evicted meanwhile
  *      may have read a slot that its sender was writing again, and throws it away. The evictor
  *      changes the word, then the sender reads the cursors, then it writes the slot.
  * [R2] payload copied, then the cursor stored (release) -> acquire in lane.c before reuse.
  */
-#define _GNU_SOURCE
-#include <stdlib.h>
-
 #include "crc32c.h"
 #include "receiver.h"
 
-#define PLACE_POLL_NS 2000000
-#define DEFAULT_SPIN_NS 50000
 #define BLOCKED_SLEEP_NS 50000
-
-int relieve_eager(struct sc_receiver *r);
 
 /* In every copy: figures survive what messages survive. The lines are this receiver's own. */
 static void publish_stat(struct sc_receiver *r, enum receiver_stat what)
@@ -33,213 +23,6 @@ void receiver_count(struct sc_receiver *r, enum receiver_stat what, uint64_t add
 {
     r->stats[what] += add;
     publish_stat(r, what);
-}
-
-/* ---- joining and leaving ---- */
-
-static void store_cursor(struct sc_receiver *r, uint32_t lane)
-{
-    for (int i = 0; i < r->view.count; i++)
-        STORE_RELEASE(cursor_at(r->domain, r->view.copy[i], r->box, r->slot, lane),
-                      seal(r->lanes[lane].position));        /* [R2] */
-    r->lanes[lane].flushed = r->lanes[lane].position;
-}
-
-static void store_times(struct sc_receiver *r)
-{
-    for (int i = 0; i < r->view.count; i++) {
-        struct receiver_record *rec = receiver_of(r->domain, r->view.copy[i], r->box, r->slot);
-        STORE_RELEASE(&rec->entry, seal(r->entry));
-        STORE_RELEASE(&rec->exit, seal(r->exit));
-    }
-}
-
-/* Whatever the copies should know of us, in all of them, also in one that has just come. */
-static int store_everything(struct sc_receiver *r)
-{
-    for (;;) {
-        store_times(r);
-        for (uint32_t lane = 0; lane < r->domain->params.senders; lane++)
-            store_cursor(r, lane);
-        FENCE_SEQ_CST();
-        if (view_is_current(&r->view))
-            return 0;
-        int rc = view_refresh(&r->view);
-        if (rc)
-            return rc;
-    }
-}
-
-static int claim_place(struct sc_receiver *r)
-{
-    const struct mailbox *m = &r->domain->boxes[r->box];
-    for (uint32_t slot = 0; slot < m->params.receivers; slot++) {
-        int rc = owner_read(&r->view, receiver_place(r->domain, r->box, slot), &r->owner);
-        if (rc)
-            return rc;
-        if (owner_state(r->owner.value) != OWNER_FREE)
-            continue;
-        rc = owner_claim(&r->view, &r->owner);
-        if (rc == SC_EXISTS)
-            continue;
-        r->slot = slot;
-        return rc;
-    }
-    return SC_NO_LANE;
-}
-
-/* Frees the dead's places when none is left; gives up at the deadline. */
-static int claim_place_until(struct sc_receiver *r, uint64_t deadline)
-{
-    for (;;) {
-        int rc = claim_place(r);
-        if (rc != SC_NO_LANE)
-            return rc;
-        int freed = 0;
-        for (uint32_t s = 0; s < r->domain->boxes[r->box].params.receivers && freed >= 0; s++) {
-            int one = reap_receiver(&r->view, r->box, s);
-            freed = one < 0 ? one : freed + one;
-        }
-        if (freed < 0)
-            return freed;
-        if (freed == 0 && sys_now() >= deadline)
-            return SC_NO_LANE;
-        if (freed == 0)
-            sys_sleep_until(sys_now() + PLACE_POLL_NS);
-    }
-}
-
-/* Places the cursors at the lanes' ends. Positions before are older than the entry time. */
-static int place_cursors(struct sc_receiver *r)
-{
-    for (uint32_t lane = 0; lane < r->domain->params.senders; lane++) {
-        int rc = lane_tail(&r->view, r->box, lane, &r->lanes[lane].position);
-        if (rc)
-            return rc;
-        r->lanes[lane].drained = 0;
-    }
-    return 0;
-}
-
-static int join(struct sc_receiver *r)
-{
-    const struct sc_bounds *b = &r->domain->params.bounds;
-    r->entry = ENTRY_NONE;
-    r->exit = EXIT_NONE;
-    int rc = place_cursors(r);
-    if (rc == 0)
-        rc = store_everything(r);
-    if (rc == 0)
-        rc = owner_publish(&r->view, &r->owner);
-    if (rc)
-        return rc;
-    r->live_word = seal(r->owner.value);
-    for (int i = 0; i < r->view.count; i++)
-        FETCH_ADD_RELAXED(&mailbox_head(r->view.copy[i], r->box)->members, 1);
-    /* Messages may have passed while the cursors were being placed; none of them is ours yet. */
-    if ((rc = place_cursors(r)))
-        return rc;
-    uint64_t now = clock_from(clock_after_stores());
-    uint64_t margin = b->epsilon_ns + (r->domain->params.protocol == SC_EAGER ? 0 : b->send_ns);
-    r->entry = ((now + margin) >> LOW_SHIFT) + 1;
-    if ((rc = store_everything(r)))
-        return rc;
-    /* The barrier: nothing stamped from now on is before the entry time. */
-    uint64_t local;
-    while ((local = clock_from(sys_now())) < r->entry << LOW_SHIFT)
-        sys_sleep_until(sys_now() + ((r->entry << LOW_SHIFT) - local));
-    return 0;
-}
-
-int sc_receiver_open(sc_domain *d, int box, uint64_t deadline, sc_receiver **out)
-{
-    int rc = check_usable(d);
-    if (rc)
-        return rc;
-    struct sc_receiver *r = calloc(1, sizeof *r);
-    if (!r)
-        return -ENOMEM;
-    deadline = absolute(deadline);
-    r->domain = d;
-    r->box = box;
-    r->spin_ns = DEFAULT_SPIN_NS;
-    rc = view_open(&r->view, d);
-    if (rc == 0)
-        rc = mailbox_use(&r->view, box);
-    if (rc == 0) {
-        atomic_fetch_add(&d->boxes[box].users, 1);
-        rc = claim_place_until(r, deadline);
-        if (rc == 0 && (rc = join(r)))
-            receiver_release(&r->view, box, &r->owner);
-        if (rc == 0 && d->params.protocol == SC_TIMING && (rc = decider_start(r)))
-            receiver_release(&r->view, box, &r->owner);
-        if (rc)
-            atomic_fetch_sub(&d->boxes[box].users, 1);
-    }
-    if (rc) {
-        free(r);
-        return rc;
-    }
-    *out = r;
-    return 0;
-}
-
-static int enter(struct sc_receiver *r, uint64_t deadline)
-{
-    int rc = check_usable(r->domain);
-    if (rc == 0 && LOAD_RELAXED(&r->closing))
-        rc = SC_CLOSED;
-    if (rc == 0 && turn_take(&r->turn, deadline))
-        rc = SC_TIMEOUT;
-    if (rc == 0 && LOAD_RELAXED(&r->closing)) {      /* closed while we waited for our turn */
-        turn_give(&r->turn);
-        rc = SC_CLOSED;
-    }
-    return rc;
-}
-
-static void leave(struct sc_receiver *r) { turn_give(&r->turn); }
-
-int sc_receiver_close(sc_receiver *r)
-{
-    int rc = check_usable(r->domain);
-    if (rc || atomic_exchange(&r->closing, true))
-        return rc;
-    turn_take(&r->turn, FOREVER);                    /* whoever is inside leaves soon: `closing` */
-    if (r->decider)
-        decider_stop(r);
-    if (r->viewing)
-        atomic_fetch_sub(&r->domain->leases, 1);
-    rc = view_refresh(&r->view);
-    if (rc == 0)
-        rc = receiver_release(&r->view, r->box, &r->owner);
-    atomic_fetch_sub(&r->domain->boxes[r->box].users, 1);
-    turn_give(&r->turn);
-    return rc;
-}
-
-void sc_receiver_free(sc_receiver *r)
-{
-    if (r)
-        sc_receiver_close(r);
-    free(r);
-}
-
-/* Exit time := now + Δl + ε. What is older can still be received; then comes SC_CLOSED. */
-int sc_receiver_leave(sc_receiver *r)
-{
-    const struct sc_bounds *b = &r->domain->params.bounds;
-    int rc = enter(r, FOREVER);
-    if (rc)
-        return rc;
-    if (!r->leaving) {
-        uint64_t margin = b->epsilon_ns + (r->domain->params.protocol == SC_EAGER ? 0 : b->send_ns);
-        r->exit = ((clock_from(sys_now()) + margin) >> LOW_SHIFT) + 1;
-        r->leaving = true;
-        rc = store_everything(r);
-    }
-    leave(r);
-    return rc;
 }
 
 int sc_receiver_wait_style(sc_receiver *r, uint64_t spin_ns)
@@ -330,7 +113,7 @@ static int change_copy(struct sc_receiver *r)
     }
     if (failed_over && r->domain->params.protocol == SC_CRASH)
         sys_sleep_until(sys_now() + b->decide_ns + b->epsilon_ns);  /* "f += 1 and wait" */
-    return store_everything(r);
+    return receiver_store_everything(r);
 }
 
 /* The copy that we read is in doubt. */
@@ -363,7 +146,7 @@ static int pick(struct sc_receiver *r, struct run *run)
         }
         if (rc < 0 || view_is_current(&r->view))
             return rc;
-        if ((rc = view_refresh(&r->view)) || (rc = store_everything(r)))
+        if ((rc = view_refresh(&r->view)) || (rc = receiver_store_everything(r)))
             return rc;
     }
 }
@@ -520,7 +303,7 @@ static void flush(struct sc_receiver *r)
     bool moved = false;
     for (uint32_t lane = 0; lane < r->domain->params.senders; lane++)
         if (r->lanes[lane].flushed != r->lanes[lane].position) {
-            store_cursor(r, lane);
+            receiver_store_cursor(r, lane);
             moved = true;
         }
     if (!moved || r->view.count == 0)
@@ -560,12 +343,12 @@ int sc_receive_many(sc_receiver *r, void *buffer, uint64_t size, uint64_t deadli
 {
     if (max == 0)
         return 0;
-    int rc = enter(r, deadline = absolute(deadline));
+    int rc = receiver_enter(r, deadline = absolute(deadline));
     if (rc)
         return rc;
     rc = r->viewing ? SC_INVALID : receive_some(r, buffer, size, deadline, out, max);
     flush(r);
-    leave(r);
+    receiver_exit(r);
     return rc;
 }
 
@@ -609,27 +392,27 @@ static int find_view(struct sc_receiver *r, uint64_t deadline, struct sc_message
 
 int sc_view(sc_receiver *r, uint64_t deadline, struct sc_message *out, const void **data)
 {
-    int rc = enter(r, deadline = absolute(deadline));
+    int rc = receiver_enter(r, deadline = absolute(deadline));
     if (rc)
         return rc;
     rc = r->viewing ? SC_INVALID : find_view(r, deadline, out, data);
     if (rc == 0) {
         r->viewing = true;                           /* the cursor stays until the release */
-        atomic_fetch_add(&r->domain->leases, 1);
+        COUNT_UP(&r->domain->leases);
     }
-    leave(r);
+    receiver_exit(r);
     return rc;
 }
 
 /* SC_LATE: evicted while reading, SC_COPY_FAILED: the copy died; what was read may be wrong. */
 int sc_view_release(sc_receiver *r)
 {
-    int rc = enter(r, FOREVER);
+    int rc = receiver_enter(r, FOREVER);
     if (rc)
         return rc;
     if (r->viewing) {
         r->viewing = false;
-        atomic_fetch_sub(&r->domain->leases, 1);
+        COUNT_DOWN(&r->domain->leases);
         FENCE_ACQUIRE();                             /* [R1] */
         if (!view_is_current(&r->view))
             rc = view_refresh(&r->view);
@@ -639,20 +422,20 @@ int sc_view_release(sc_receiver *r)
             rc = not_member(r);
         flush(r);
     }
-    leave(r);
+    receiver_exit(r);
     return rc;
 }
 
 uint64_t sc_receiver_depth(sc_receiver *r)
 {
     uint64_t depth = 0;
-    if (enter(r, sys_now()) != 0)
+    if (receiver_enter(r, sys_now()) != 0)
         return 0;
     for (uint32_t lane = 0; lane < r->domain->params.senders; lane++) {
         uint64_t tail;
         if (lane_tail(&r->view, r->box, lane, &tail) == 0 && tail > r->lanes[lane].position)
             depth += tail - r->lanes[lane].position;
     }
-    leave(r);
+    receiver_exit(r);
     return depth;
 }

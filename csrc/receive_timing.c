@@ -194,7 +194,7 @@ static int advance_in(struct decider *d, struct copy *copy, uint32_t lane, uint6
     if (f.d == UNDECIDED && f.nrd < quorum) {        /* 29 */
         if (local < give_up)
             return 0;
-        atomic_fetch_add(&d->violations, 1);
+        COUNT_UP(&d->violations);
     }
     if (f.d == UNDECIDED && !member && local < give_up)
         return 0;
@@ -369,7 +369,7 @@ static enum decision outcome_of(const struct sc_receiver *r, uint32_t lane)
 int pick_timing(struct sc_receiver *r, struct run *run)
 {
     const struct sc_bounds *b = &r->domain->params.bounds;
-    uint64_t violations = atomic_exchange(&r->decider->violations, 0);
+    uint64_t violations = EXCHANGE(&r->decider->violations, 0);
     if (violations)
         receiver_count(r, STAT_VIOLATIONS, violations);
     for (;;) {

@@ -62,6 +62,12 @@ int pick_timing(struct sc_receiver *r, struct run *run);
 int decider_start(struct sc_receiver *r);
 void decider_stop(struct sc_receiver *r);
 
+int receiver_enter(struct sc_receiver *r, uint64_t deadline); /* takes the handle's turn */
+void receiver_exit(struct sc_receiver *r);
+void receiver_store_cursor(struct sc_receiver *r, uint32_t lane);
+int receiver_store_everything(struct sc_receiver *r);
+int relieve_eager(struct sc_receiver *r);
+
 void receiver_count(struct sc_receiver *r, enum receiver_stat what, uint64_t add);
 int receiver_load_head(struct sc_receiver *r, uint32_t lane); /* 1 found, 0 none, or an error */
 void receiver_skip(struct sc_receiver *r, uint32_t lane);

@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 
 #include "core.h"
+#include "crc32c.h"
 
 #define QUIET_POLL_NS 20000
 
@@ -107,6 +108,33 @@ static uint64_t decision_of(struct view *view, int box, uint32_t lane, uint64_t 
     return value;
 }
 
+/* A copy that holds the message sound and whole. */
+static struct copy *sound_source(struct view *view, int box, uint32_t lane, uint64_t position,
+                                 struct slot *header)
+{
+    uint64_t serial = 0;
+    struct copy *copy;
+    while ((copy = view_next(view, serial))) {
+        struct slot *slot = slot_at(view->domain, copy, box, lane, position);
+        if (slot_read_header(view, copy, box, lane, position, header) == 0 &&
+            (!view->domain->boxes[box].params.checksum ||
+             crc32c(0, slot->payload, header->bytes) == header->payload_crc))
+            return copy;
+        serial = copy->serial + 1;
+    }
+    return NULL;
+}
+
+static int copy_words(struct view *view, struct copy *to, int box, uint32_t lane, uint64_t index)
+{
+    struct slot *from = slot_at(view->domain, view->copy[0], box, lane, index);
+    struct slot *target = slot_at(view->domain, to, box, lane, index);
+    struct place accepted = {box, (uint64_t)((unsigned char *)&from->accepted -
+                                             LOAD_RELAXED(&view->copy[0]->box[box]))};
+    STORE_RELAXED(&target->decision, seal(decision_of(view, box, lane, index)));
+    return carry_greatest(view, to, accepted);
+}
+
 /* Slots that nobody needs any more keep only their words. */
 static int copy_slots(struct view *view, struct copy *to, int box, uint32_t lane)
 {
@@ -115,23 +143,17 @@ static int copy_slots(struct view *view, struct copy *to, int box, uint32_t lane
     int rc = lane_tail(view, box, lane, &all.position);
     if (rc == 0)
         rc = lane_room(view, box, lane, &all);
+    for (uint64_t i = 0; rc == 0 && i < d->boxes[box].params.capacity; i++)
+        rc = copy_words(view, to, box, lane, i);
     if (rc)
         return rc;
-    uint64_t least = all.limit - d->boxes[box].params.capacity;
-    for (uint64_t i = 0; i < d->boxes[box].params.capacity; i++) {
-        struct slot *target = slot_at(d, to, box, lane, i), header;
-        struct slot *from = slot_at(d, view->copy[0], box, lane, i);
-        struct place accepted = {box, (uint64_t)((unsigned char *)&from->accepted -
-                                                 LOAD_RELAXED(&view->copy[0]->box[box]))};
-        if ((rc = carry_greatest(view, to, accepted)))
-            return rc;
-        STORE_RELAXED(&target->decision, seal(decision_of(view, box, lane, i)));
-        copy_from_shared(&header.position, &from->position, SLOT_FIXED_BYTES);
-        if (header.position < least || header.position >= all.position ||
-            slot_read_header(view, view->copy[0], box, lane, header.position, &header))
-            continue;
+    for (uint64_t p = all.limit - d->boxes[box].params.capacity; p < all.position; p++) {
+        struct slot header, *target = slot_at(d, to, box, lane, p);
+        struct copy *source = sound_source(view, box, lane, p, &header);
+        if (!source)
+            continue;                                /* left half written and decided against */
         copy_to_shared(&target->position, &header.position, SLOT_FIXED_BYTES);
-        memcpy(target->payload, from->payload, header.bytes);
+        memcpy(target->payload, slot_at(d, source, box, lane, p)->payload, header.bytes);
     }
     return 0;
 }

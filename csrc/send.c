@@ -105,17 +105,17 @@ static void detach_boxes(struct sc_sender *s)
 {
     for (int box = 0; box < SC_MAILBOXES_MAX; box++)
         if (s->lanes[box].attached)
-            atomic_fetch_sub(&s->domain->boxes[box].users, 1);
+            COUNT_DOWN(&s->domain->boxes[box].users);
 }
 
 int sc_sender_close(sc_sender *s)
 {
     int rc = check_usable(s->domain);
-    if (rc || atomic_exchange(&s->closing, true))
+    if (rc || EXCHANGE(&s->closing, true))
         return rc;
     turn_take(&s->turn, FOREVER);                    /* whoever is inside leaves soon: `closing` */
     if (s->loan.active)
-        atomic_fetch_sub(&s->domain->leases, 1);
+        COUNT_DOWN(&s->domain->leases);
     rc = view_refresh(&s->view);
     if (rc == 0)
         rc = owner_release(&s->view, &s->owner);
@@ -139,7 +139,7 @@ static int attach(struct sc_sender *s, int box)
         rc = lane_tail(&s->view, box, s->lane, &own->position);
     if (rc)
         return rc;
-    atomic_fetch_add(&s->domain->boxes[box].users, 1);
+    COUNT_UP(&s->domain->boxes[box].users);
     own->limit = own->position;
     own->members = ~UINT64_C(0);
     own->attached = true;
@@ -363,7 +363,7 @@ int sc_loan(sc_sender *s, int box, uint64_t bytes, uint64_t deadline, void **out
         s->loan.data = slot_at(s->domain, s->loan.copy, box, s->lane, s->lanes[box].position)
                            ->payload;
         s->loan.bytes = bytes;
-        atomic_fetch_add(&s->domain->leases, 1);
+        COUNT_UP(&s->domain->leases);
         *out = s->loan.data;
     }
     leave(s);
@@ -373,7 +373,7 @@ int sc_loan(sc_sender *s, int box, uint64_t bytes, uint64_t deadline, void **out
 static void end_loan(struct sc_sender *s)
 {
     s->loan.active = false;
-    atomic_fetch_sub(&s->domain->leases, 1);
+    COUNT_DOWN(&s->domain->leases);
 }
 
 int sc_loan_send(sc_sender *s, uint64_t bytes, uint64_t deadline, struct sc_receipt *out)

@@ -137,7 +137,8 @@ class Mailbox:
 
     def stats(self) -> MailboxStats:
         """Read from shared memory; costs the writers nothing."""
-        bounds = self._segments.params.bounds
+        params = self._segments.params  # owns the memory that `bounds` lies in
+        bounds = params.bounds
         timing = self.protocol is Protocol.TIMING
         latency = bounds.expiry_ns if timing else bounds.send_ns
         return MailboxStats(

@@ -6,7 +6,7 @@ import asyncio
 import weakref
 from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,8 @@ from shmcast.mailbox.core import DEFAULT_DEADLINE, check, deadline_in, name_byte
 from shmcast.mailbox.records import Receipt
 
 if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
     from shmcast.mailbox.domain import Segments
 
 _new_tuple = tuple.__new__
@@ -129,8 +131,9 @@ class Sender:
         sender = self._sender or self._handle()
         if type(data) is bytes:
             code = _send(sender, boxes, data, len(data), deadline, self._out)
-        else:  # anything with a contiguous buffer
-            source = ffi.from_buffer(data)
+        else:
+            view = memoryview(cast("Buffer", data))
+            source = ffi.from_buffer(view if view.c_contiguous else view.tobytes())
             code = _send(sender, boxes, source, len(source), deadline, self._out)
         if code:
             self._fail(code, to)

@@ -1,0 +1,60 @@
+"""``shmcast inject``: faults on purpose, one by one or from a plan."""
+
+from __future__ import annotations
+
+import enum
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from shmcast.cli import plan as plans
+from shmcast.cli.output import Family
+from shmcast.mailbox.faults import Kill
+
+app = typer.Typer(
+    cls=Family, no_args_is_help=True, help="Faults on purpose: copies, processes, or a plan."
+)
+
+
+class ProcessFault(enum.StrEnum):
+    KILL = "kill"
+    STOP = "stop"
+    CONTINUE = "continue"
+
+
+@app.command()
+def copy(
+    name: Annotated[str, typer.Argument(help="A mailbox or a domain.")],
+    number: Annotated[int, typer.Argument(help="Which copy, from 0.")],
+    how: Annotated[Kill, typer.Option(help="unlink only takes its name away.")] = Kill.TRUNCATE,
+    seed: Annotated[int, typer.Option(help="Chooses the bytes of corrupt.")] = 0,
+) -> None:
+    """Kill one copy under everybody's feet."""
+    typer.echo(plans.carry_out(plans.Fault(0, how.value, name, number, seed)))
+
+
+@app.command()
+def process(
+    pid: Annotated[int, typer.Argument(help="A member of a mailbox: see shmcast ls --json.")],
+    how: Annotated[ProcessFault, typer.Option()] = ProcessFault.KILL,
+) -> None:
+    """Kill, stop or continue a sender or receiver; others are refused."""
+    typer.echo(plans.carry_out(plans.Fault(0, how.value, role="pid", number=pid)))
+
+
+@app.command()
+def plan(
+    file: Annotated[Path, typer.Argument(help="TOML with [[fault]] entries: at_s, do, …")],
+    check: Annotated[bool, typer.Option("--check", help="Only read it.")] = False,
+) -> None:
+    """Carry out the faults of a plan at their times."""
+    faults = plans.load(file)
+    start = time.monotonic()
+    for fault in faults:
+        if check:
+            typer.echo(f"{fault.at_s:8.3f} s  {fault.describe()}")
+            continue
+        time.sleep(max(0.0, start + fault.at_s - time.monotonic()))
+        typer.echo(f"{time.monotonic() - start:8.3f} s  {plans.carry_out(fault)}")

@@ -1,0 +1,123 @@
+"""How every command speaks: tables or JSON on stdout, errors as one line, exit codes."""
+
+from __future__ import annotations
+
+import enum
+import errno
+import json
+import sys
+from typing import Any
+
+import typer
+from rich.console import Console
+from typer.core import TyperGroup
+
+from shmcast.errors import (
+    CopyFailed,
+    Corrupt,
+    DeadlineMissed,
+    Incompatible,
+    MailboxFull,
+    MailboxLost,
+    NotPermitted,
+    PeerDead,
+    Rejected,
+    ShmcastError,
+)
+
+NS_PER_MS = 1_000_000
+
+
+class Code(enum.IntEnum):
+    """What the program's exit says. Scripts rely on these numbers."""
+
+    OK = 0
+    FAILED_VERDICT = 1
+    USAGE = 2
+    NOT_THERE = 3
+    NOT_PERMITTED = 4
+    LOST = 5  # all copies gone, damaged, or of another version
+    NOT_IN_TIME = 6  # nothing came, no room, or a bound was broken
+    REJECTED = 7
+    NO_SPACE = 8
+    EXISTS = 9
+
+
+# The first that fits counts, so subclasses stand before their bases.
+_CODES: list[tuple[type[BaseException], Code]] = [
+    (NotPermitted, Code.NOT_PERMITTED),
+    (PermissionError, Code.NOT_PERMITTED),
+    (Rejected, Code.REJECTED),
+    (MailboxFull, Code.NOT_IN_TIME),
+    (DeadlineMissed, Code.NOT_IN_TIME),
+    (TimeoutError, Code.NOT_IN_TIME),
+    (MailboxLost, Code.LOST),
+    (CopyFailed, Code.LOST),
+    (Corrupt, Code.LOST),
+    (Incompatible, Code.LOST),
+    (PeerDead, Code.NOT_THERE),
+    (FileNotFoundError, Code.NOT_THERE),
+    (ProcessLookupError, Code.NOT_THERE),
+    (FileExistsError, Code.EXISTS),
+    (ValueError, Code.USAGE),
+]
+
+
+def exit_code(error: BaseException) -> Code:
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return Code.NO_SPACE
+    return next((code for kind, code in _CODES if isinstance(error, kind)), Code.FAILED_VERDICT)
+
+
+def text_of(error: BaseException) -> str:
+    """The message without Python's ``[Errno 28]`` in front of it."""
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror}"
+    return str(error) or type(error).__name__
+
+
+def complain(text: str) -> None:
+    typer.echo(f"shmcast: {text}", err=True)
+
+
+class Family(TyperGroup):
+    """A group of commands whose errors are one line each, with the next step in it."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # `shmcast recv … | head`: the reader has what it wanted
+            sys.stderr.close()
+            raise typer.Exit(Code.OK) from None
+        except KeyboardInterrupt:
+            raise typer.Exit(130) from None
+        except (ShmcastError, OSError, ValueError) as error:
+            complain(text_of(error))
+            raise typer.Exit(exit_code(error)) from None
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console of this moment: tests and pipes change what stdout is."""
+    return Console(stderr=stderr, highlight=False, soft_wrap=not sys.stdout.isatty())
+
+
+def emit_json(value: Any, *, indent: int | None = 2) -> None:
+    typer.echo(json.dumps(value, indent=indent))
+
+
+def millis(ns: float) -> str:
+    """Times as people read them; three figures are enough."""
+    if ns >= 1000 * NS_PER_MS:
+        return f"{ns / 1e9:.2f} s"
+    if ns >= NS_PER_MS:
+        return f"{ns / NS_PER_MS:.3g} ms"
+    return f"{ns / 1000:.0f} µs"
+
+
+def mebi(size_bytes: float) -> str:
+    if size_bytes >= 1 << 30:
+        return f"{size_bytes / (1 << 30):.1f} GiB"
+    if size_bytes >= 1 << 20:
+        return f"{size_bytes / (1 << 20):.1f} MiB"
+    return f"{size_bytes / 1024:.0f} KiB"

@@ -1,0 +1,147 @@
+"""Plans of faults: a small TOML file, read and checked before anything is done.
+
+[[fault]]
+at_s = 0.5                  # since the start of the plan
+do = "truncate"             # poison, corrupt, unlink; kill, stop, continue; replace, reap
+mailbox = "telemetry"
+copy = 0                    # for faults of copies
+
+[[fault]]
+at_s = 1.0
+do = "kill"
+mailbox = "telemetry"
+receiver = 0                # or sender = 0: by place; or pid = 1234
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from shmcast.mailbox.domain import Domain
+from shmcast.mailbox.faults import (
+    Kill,
+    continue_process,
+    kill_copy,
+    kill_process,
+    stop_process,
+)
+from shmcast.mailbox.survey import surveys
+
+COPY_FAULTS = {kill.value for kill in Kill}
+PROCESS_FAULTS: dict[str, Callable[[int], None]] = {
+    "kill": kill_process,
+    "stop": stop_process,
+    "continue": continue_process,
+}
+REPAIRS = {"replace", "reap"}
+_ROLES = ("sender", "receiver", "pid")
+_KEYS = {"at_s", "do", "mailbox", "copy", "seed", *_ROLES}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    at_s: float
+    do: str
+    mailbox: str = ""  # or domain, or domain/mailbox
+    copy: int = -1
+    seed: int = 0
+    role: str = ""  # which of _ROLES `number` speaks of
+    number: int = -1
+
+    def describe(self) -> str:
+        if self.do in COPY_FAULTS:
+            return f"{self.do} copy {self.copy} of {self.mailbox}"
+        if self.do in REPAIRS:
+            return f"{self.do} in {self.mailbox}"
+        whom = f"process {self.number}" if self.role == "pid" else f"{self.role} {self.number}"
+        return f"{self.do} {whom}" + (f" of {self.mailbox}" if self.mailbox else "")
+
+
+def parse(text: str) -> list[Fault]:
+    """Raises ValueError, naming the entry and what is wrong with it."""
+    try:
+        entries = tomllib.loads(text).get("fault", [])
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"not TOML: {error}") from None
+    if not isinstance(entries, list) or not entries:
+        raise ValueError("it has no [[fault]] entry")
+    faults = [_fault(number, entry) for number, entry in enumerate(entries, 1)]
+    return sorted(faults, key=lambda fault: fault.at_s)
+
+
+def load(path: Path) -> list[Fault]:
+    try:
+        return parse(path.read_text())
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _fault(number: int, entry: dict[str, Any]) -> Fault:
+    def wrong(text: str) -> ValueError:
+        return ValueError(f"fault {number}: {text}")
+
+    if unknown := set(entry) - _KEYS:
+        raise wrong(f"unknown key {sorted(unknown)[0]!r}; known are {', '.join(sorted(_KEYS))}")
+    do, at_s = entry.get("do", ""), entry.get("at_s", 0)
+    if do not in COPY_FAULTS | PROCESS_FAULTS.keys() | REPAIRS:
+        choices = ", ".join(sorted(COPY_FAULTS | PROCESS_FAULTS.keys() | REPAIRS))
+        raise wrong(f"do = {do!r}; choose one of {choices}")
+    if not isinstance(at_s, int | float) or at_s < 0:
+        raise wrong(f"at_s = {at_s!r}; it must be a number of seconds, not negative")
+    roles = [role for role in _ROLES if role in entry]
+    if do in PROCESS_FAULTS and len(roles) != 1:
+        raise wrong("say which process: one of sender = 0, receiver = 0, pid = 1234")
+    if do in COPY_FAULTS and not isinstance(entry.get("copy"), int):
+        raise wrong("say which copy: copy = 0")
+    if "mailbox" not in entry and roles != ["pid"]:
+        raise wrong('say where: mailbox = "name"')
+    role = roles[0] if do in PROCESS_FAULTS else ""
+    return Fault(
+        at_s=float(at_s),
+        do=do,
+        mailbox=entry.get("mailbox", ""),
+        copy=entry.get("copy", -1),
+        seed=entry.get("seed", 0),
+        role=role,
+        number=entry[role] if role else -1,
+    )
+
+
+def member(fault: Fault) -> int:
+    """The process that a fault speaks of. Refuses any that is no member of a mailbox here."""
+    found = surveys()
+    if fault.role == "pid":
+        if not any(fault.number in domain.members() for domain in found):
+            raise ProcessLookupError(
+                f"process {fault.number} holds no place in any mailbox here: see shmcast ls --json"
+            )
+        return fault.number
+    domain_name, _, inner = fault.mailbox.partition("/")
+    for domain in found:
+        for box in domain.boxes:
+            if domain.name == domain_name and box.name == (inner or domain_name):
+                stats = box.stats
+                places = stats.senders if fault.role == "sender" else stats.receivers
+                pids = [place.pid for place in places if place.pid]
+                if fault.number < len(pids):
+                    return pids[fault.number]
+                raise ProcessLookupError(f"{fault.mailbox} has {len(pids)} {fault.role}s")
+    raise FileNotFoundError(f"{fault.mailbox}: it does not exist: create it first")
+
+
+def carry_out(fault: Fault) -> str:
+    """Does it, and says what was done."""
+    if fault.do in PROCESS_FAULTS:
+        pid = member(fault)
+        PROCESS_FAULTS[fault.do](pid)
+        return f"{fault.describe()} (pid {pid})"
+    with Domain.open(fault.mailbox.partition("/")[0]) as domain:
+        if fault.do in COPY_FAULTS:
+            kill_copy(domain, fault.copy, fault.do, seed=fault.seed)
+            return fault.describe()
+        done = domain.replace() if fault.do == "replace" else domain.reap()
+        return f"{fault.describe()}: {done}"

@@ -1,0 +1,40 @@
+"""Every example runs by itself, says what it did, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def segments(pid: int) -> list[str]:
+    return [path.name for path in Path("/dev/shm").glob(f"shmcast.*-{pid}.*")]
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("two_processes.py", "1000 messages in order"),
+        ("numpy_frames.py", "50 frames"),
+        ("asyncio_echo.py", "100 answers in order"),
+    ],
+)
+def test_the_example_does_what_it_says(script: str, words: str) -> None:
+    command = [sys.executable, str(EXAMPLES / script)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        out, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors.decode()
+    assert words in out.decode()
+    assert segments(process.pid) == []
+
+
+def test_no_example_is_without_a_test() -> None:
+    assert sorted(path.name for path in EXAMPLES.glob("*.py")) == [
+        "asyncio_echo.py",
+        "numpy_frames.py",
+        "two_processes.py",
+    ]

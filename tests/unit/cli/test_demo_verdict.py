@@ -1,0 +1,106 @@
+"""The judge: silent on a sound run, and every kind of broken one is caught."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from shmcast.cli.demo.verdict import Got, Sent, judge, longest_pause_ns
+
+A, B = 1, 2
+
+
+def sender(tag: int, *numbers: int, killed: bool = False) -> Sent:
+    """Number n was stamped 10·n + tag."""
+    return Sent(tag, {n: 10 * n + tag for n in numbers}, was_killed=killed)
+
+
+def receiver(name: str, *keys: tuple[int, int], joined: int = 0, stayed: bool = True) -> Got:
+    stamps = [(10 * number + tag, tag) for tag, number in keys]
+    return Got(name, "box", -1, joined, stayed, list(keys), stamps)
+
+
+SOUND = [(A, 0), (B, 0), (A, 1), (B, 1)]
+SENDERS = [sender(A, 0, 1), sender(B, 0, 1)]
+
+
+def test_two_receivers_with_the_same_sequence_are_sound() -> None:
+    assert judge([receiver("one", *SOUND), receiver("two", *SOUND)], SENDERS).is_clean
+
+
+def test_an_acknowledged_message_that_is_missing_everywhere_is_lost() -> None:
+    got = [receiver("one", *SOUND[:-1]), receiver("two", *SOUND[:-1])]
+    assert judge(got, SENDERS).lost == 2
+
+
+def test_a_message_that_one_receiver_lacks_is_lost_though_nobody_knows_of_it() -> None:
+    senders = [sender(A, 0, killed=True), sender(B, 0, 1)]  # (A, 1) was under way
+    got = [receiver("one", *SOUND), receiver("two", (A, 0), (B, 0), (B, 1))]
+    assert judge(got, senders).lost == 1
+
+
+def test_the_last_message_of_a_killed_sender_may_be_there_or_not() -> None:
+    senders = [sender(A, 0, killed=True), sender(B, 0, 1)]
+    for keys in (SOUND, [(A, 0), (B, 0), (B, 1)]):
+        assert judge([receiver("one", *keys), receiver("two", *keys)], senders).is_clean
+
+
+def test_two_receivers_with_different_orders_are_reordered() -> None:
+    swapped = [SOUND[1], SOUND[0], *SOUND[2:]]
+    assert judge([receiver("one", *SOUND), receiver("two", *swapped)], SENDERS).reordered > 0
+
+
+def test_a_sender_s_own_order_counts_even_where_all_agree() -> None:
+    backwards = Got("one", "box", -1, 0, True, [(A, 1), (A, 0)], [(1, A), (2, A)])
+    assert judge([backwards], [Sent(A, {1: 1, 0: 2})]).reordered == 1
+
+
+def test_a_message_delivered_twice_is_doubled() -> None:
+    assert judge([receiver("one", *SOUND, SOUND[-1])], SENDERS).doubled == 1
+
+
+@pytest.mark.parametrize("stranger", [(A, 7), (9, 0)])
+def test_a_message_that_nobody_sent_is_a_phantom(stranger: tuple[int, int]) -> None:
+    assert judge([receiver("one", *SOUND, stranger)], SENDERS).phantom == 1
+
+
+def test_a_rejected_message_that_is_delivered_is_a_phantom() -> None:
+    refused = replace(SENDERS[0], acknowledged={0: 1}, refused={1})
+    assert judge([receiver("one", *SOUND)], [refused, SENDERS[1]]).phantom == 1
+
+
+def test_a_late_joiner_owes_only_what_was_stamped_after_it_joined() -> None:
+    late = receiver("late", *SOUND[2:], joined=5)
+    assert judge([receiver("one", *SOUND), late], SENDERS).is_clean
+    assert judge([receiver("one", *SOUND), replace(late, joined_ns=0)], SENDERS).lost > 0
+
+
+def test_a_killed_receiver_owes_only_what_came_before_its_death() -> None:
+    dead = receiver("dead", *SOUND[:2], stayed=False)
+    assert judge([receiver("one", *SOUND), dead], SENDERS).is_clean
+    holed = receiver("dead", SOUND[0], SOUND[2], stayed=False)
+    assert judge([receiver("one", *SOUND), holed], SENDERS).lost > 0
+
+
+def plant(bit: int, *keys: tuple[int, int]) -> Got:
+    return replace(receiver(f"box {bit}", *keys), mailbox=f"box {bit}", bit=bit)
+
+
+def test_several_mailboxes_show_one_order_and_all_or_nothing() -> None:
+    senders = [replace(SENDERS[0], boxes={0: 3, 1: 3}), replace(SENDERS[1], boxes={0: 1, 1: 2})]
+    first = plant(0, (A, 0), (B, 0), (A, 1))
+    second = plant(1, (A, 0), (A, 1), (B, 1))
+    assert judge([first, second], senders).is_clean
+    assert judge([first, plant(1, (A, 0), (B, 1))], senders).lost > 0
+    assert judge([first, plant(1, (A, 1), (A, 0), (B, 1))], senders).reordered > 0
+    assert judge([plant(0, *SOUND), second], senders).phantom == 1  # (B, 1) was for the other
+
+
+def test_a_mailbox_without_a_lasting_receiver_proves_nothing() -> None:
+    assert not judge([receiver("dead", *SOUND, stayed=False)], SENDERS).is_clean
+
+
+def test_a_pause_is_counted_within_its_interval_only() -> None:
+    assert longest_pause_ns([5, 20, 30, 90], start_ns=10, end_ns=50) == 20
+    assert longest_pause_ns([], start_ns=10, end_ns=50) == 40

@@ -1,0 +1,63 @@
+"""doctor: findings and their fixes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from shmcast.cli import doctor
+from shmcast.mailbox.faults import kill_copy
+from shmcast.mailbox.mailbox import Mailbox
+
+
+def test_every_finding_that_is_not_ok_has_a_fix(run: Any) -> None:
+    result = run("doctor", "--json")
+    findings = json.loads(result.stdout)
+    assert {"kernel", "futex", "pidfd", "memlock", "rtprio"} <= {f["subject"] for f in findings}
+    assert all(f["fix"] for f in findings if f["state"] != "ok")
+    assert result.exit_code == any(f["state"] == "bad" for f in findings)
+
+
+def test_the_text_shows_each_subject(run: Any) -> None:
+    shown = run("doctor").stdout
+    assert "/dev/shm size" in shown and "clock source" in shown
+
+
+@pytest.mark.parametrize(
+    ("mounts", "state", "word"),
+    [
+        ("tmpfs /dev/shm tmpfs rw,nosuid 0 0\n", "ok", "nosuid"),
+        ("tmpfs /dev/shm tmpfs ro 0 0\n", "bad", "read only"),
+        ("/dev/sda1 /dev/shm ext4 rw 0 0\n", "bad", "not tmpfs"),
+        ("/dev/sda1 / ext4 rw 0 0\n", "bad", "not a file system"),
+    ],
+)
+def test_mount_options_are_judged(mounts: str, state: str, word: str) -> None:
+    found = next(doctor.shm_mount(mounts))
+    assert found.state == state
+    assert word in found.detail
+
+
+def test_an_abandoned_mailbox_is_named_with_its_removal(name: str) -> None:
+    Mailbox.create(name, copies=1, message_size=64, capacity=8).close()
+    found = [f for f in doctor.leftovers() if f.subject == name]
+    assert [f.fix for f in found] == [f"if nobody wants it: shmcast rm {name}"]
+
+
+def test_a_failed_copy_is_named_with_its_replacement(start: Any, box: Mailbox) -> None:
+    receiver = start("recv", box.name, "--verbose")
+    receiver.stderr.readline()
+    kill_copy(box, 0)
+    assert [f.fix for f in doctor.leftovers() if f.subject == box.name] == [
+        f"shmcast gc {box.name}"
+    ]
+
+
+def test_garbage_is_named_and_does_not_stop_the_doctor(name: str) -> None:
+    code = f"open('/dev/shm/shmcast.{name}.0', 'wb').write(b'garbage' * 1000)"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
+    assert [f.state for f in doctor.leftovers() if f.subject == name] == ["note"]
