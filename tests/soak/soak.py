@@ -40,7 +40,7 @@ class Worker:
     process: subprocess.Popen[bytes]
 
 
-def wait_for(
+def wait_until(
     condition: Callable[[], bool], what: str, deadline_s: float = READY_DEADLINE_S
 ) -> None:
     end = time.monotonic() + deadline_s
@@ -93,13 +93,13 @@ class Soak:
         inner = list(self.mailboxes) or [""]
         self.witnesses = {box: self.start("receiver", box) for box in inner}
         for witness in self.witnesses.values():
-            wait_for(lambda w=witness: self.is_joined(w), "a witness joins")  # type: ignore[misc]
+            wait_until(lambda w=witness: self.is_joined(w), "a witness joins")  # type: ignore[misc]
         for i in range(self.receivers):
             self.start("receiver", inner[i % len(inner)])
         for _ in range(self.senders):
             self.start("sender", "+".join(self.mailboxes))
         for worker in self.workers:
-            wait_for(lambda w=worker: self.is_joined(w), f"{worker.token} joins")  # type: ignore[misc]
+            wait_until(lambda w=worker: self.is_joined(w), f"{worker.token} joins")  # type: ignore[misc]
 
     def victims(self) -> list[Worker]:
         spared = {w.token for w in self.witnesses.values()}
@@ -117,7 +117,7 @@ class Soak:
 
     def leave_and_join(self) -> None:
         worker = self.random.choice(self.victims())
-        wait_for(lambda: self.is_joined(worker), f"{worker.token} joins")
+        wait_until(lambda: self.is_joined(worker), f"{worker.token} joins")
         worker.process.send_signal(signal.SIGTERM)
         if worker.process.wait(60) != 0:
             raise AssertionError(f"{worker.token} ended with {worker.process.returncode}")
@@ -129,7 +129,7 @@ class Soak:
         worker = self.random.choice(self.victims())
         worker.process.send_signal(signal.SIGSTOP)
         self.done[f"{worker.role}s stopped"] += 1
-        time.sleep(self.random.uniform(0.0, 0.4))
+        self.wait_until_some_moment(0.4)
         worker.process.send_signal(signal.SIGCONT)
 
     def kill_copy(self) -> None:
@@ -145,6 +145,10 @@ class Soak:
     def replace(self) -> None:
         with contextlib.suppress(FileExistsError, shmcast.DeadlineMissed):
             self.done["copies replaced"] += self.box.replace(timeout=20)
+
+    def wait_until_some_moment(self, most_s: float) -> None:
+        """Not for anything to happen: faults come at random moments."""
+        time.sleep(self.random.uniform(0.0, most_s))
 
     # ---- the run ----
 
@@ -193,7 +197,7 @@ class Soak:
         end = time.monotonic() + self.seconds
         while time.monotonic() < end:
             self.random.choice(faults_here)()
-            time.sleep(self.random.uniform(0.0, 0.1))
+            self.wait_until_some_moment(0.1)
             for witness in self.witnesses.values():
                 if witness.process.poll() is not None:
                     raise AssertionError(f"{witness.token} ended: {witness.process.returncode}")
@@ -202,7 +206,7 @@ class Soak:
         """Everyone joins before it is asked to leave; senders first."""
         for role in ("sender", "receiver"):
             for worker in [w for w in self.workers if w.role == role]:
-                wait_for(lambda w=worker: self.is_joined(w), f"{worker.token} joins")  # type: ignore[misc]
+                wait_until(lambda w=worker: self.is_joined(w), f"{worker.token} joins")  # type: ignore[misc]
                 worker.process.send_signal(signal.SIGTERM)
                 if worker.process.wait(READY_DEADLINE_S) != 0:
                     raise AssertionError(f"{worker.token} ended: {worker.process.returncode}")
