@@ -120,12 +120,14 @@ class Sender:
         deadline = DEFAULT_DEADLINE if timeout is None else deadline_in(timeout)
         boxes = self._boxes if to is None and self._boxes else self._destinations(to)
         if type(data) is bytes:
-            code = _send(self._sender or self._handle(), boxes, data, len(data), deadline, self._out)
+            handle = self._sender or self._handle()
+            code = _send(handle, boxes, data, len(data), deadline, self._out)
         else:
-            with memoryview(data) as view:
-                view = view if view.c_contiguous else memoryview(view.tobytes())
-                source = ffi.from_buffer(view)
-                code = _send(self._handle(), boxes, source, view.nbytes, deadline, self._out)
+            whole = memoryview(data)
+            if not whole.c_contiguous:
+                whole = memoryview(whole.tobytes())
+            with ffi.from_buffer(whole) as source:
+                code = _send(self._handle(), boxes, source, whole.nbytes, deadline, self._out)
         if code:
             self._fail(code, to)
         return _new_tuple(Receipt, self._words.tolist())
@@ -161,9 +163,7 @@ class Sender:
             self._fail(code, to)
         return Receipt._make(self._words.tolist())
 
-    def loan(
-        self, size: int, *, timeout: float | None = None, to: str | None = None
-    ) -> _LoanBlock:
+    def loan(self, size: int, *, timeout: float | None = None, to: str | None = None) -> _LoanBlock:
         """A slot to write into without copying; see Loan."""
         boxes = self._destinations(to)
         if boxes & (boxes - 1):
