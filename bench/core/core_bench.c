@@ -33,10 +33,28 @@ static void pin(int cpu)
     sched_setaffinity(0, sizeof set, &set);
 }
 
+/* Names of this run only, set before any fork. */
+static char there_name[64], back_name[64], stream_name[64];
+
+static void names_make(void)
+{
+    snprintf(there_name, sizeof there_name, "bench-there-%d", (int)getpid());
+    snprintf(back_name, sizeof back_name, "bench-back-%d", (int)getpid());
+    snprintf(stream_name, sizeof stream_name, "bench-stream-%d", (int)getpid());
+}
+
+static void names_remove(void)
+{
+    sc_domain_remove(there_name);
+    sc_domain_remove(back_name);
+    sc_domain_remove(stream_name);
+}
+
 static void must(int rc, const char *what)
 {
     if (rc < 0) {
         fprintf(stderr, "%s: %d\n", what, rc);
+        names_remove();
         exit(1);
     }
 }
@@ -86,8 +104,8 @@ static void echo(void)
     struct sc_message m;
     struct sc_receipt receipt;
     pin(1);
-    attach("bench-there", &in);
-    attach("bench-back", &out);
+    attach(there_name, &in);
+    attach(back_name, &out);
     must(sc_receiver_open(in, 0, 0, &rx), "receiver");
     must(sc_sender_open(out, 0, &tx), "sender");
     sc_receiver_wait_style(rx, UINT64_MAX);
@@ -101,8 +119,8 @@ static void echo(void)
 
 static void roundtrip(int copies, double seconds, int senders)
 {
-    sc_domain *there = make("bench-there", copies, senders, 256);
-    sc_domain *back = make("bench-back", copies, senders, 256);
+    sc_domain *there = make(there_name, copies, senders, 256);
+    sc_domain *back = make(back_name, copies, senders, 256);
     sc_sender *tx;
     sc_receiver *rx;
     unsigned char buffer[BYTES] = {1};
@@ -138,8 +156,7 @@ static void roundtrip(int copies, double seconds, int senders)
     waitpid(child, NULL, 0);
     sc_sender_close(tx);
     sc_receiver_close(rx);
-    sc_domain_remove("bench-there");
-    sc_domain_remove("bench-back");
+    names_remove();
 }
 
 static void consume(uint64_t count)
@@ -149,13 +166,13 @@ static void consume(uint64_t count)
     static unsigned char buffer[BYTES * 256];
     static struct sc_message m[256];
     pin(1);
-    attach("bench-stream", &in);
+    attach(stream_name, &in);
     must(sc_receiver_open(in, 0, 0, &rx), "receiver");
     sc_receiver_wait_style(rx, UINT64_MAX);
     sc_domain *ready;
     sc_sender *tx;
     struct sc_receipt receipt;
-    attach("bench-back", &ready);
+    attach(back_name, &ready);
     must(sc_sender_open(ready, 0, &tx), "sender");
     must(sc_send(tx, 1, buffer, 0, FOREVER, &receipt), "ready");
     for (uint64_t seen = 0; seen < count;) {
@@ -170,8 +187,8 @@ static void consume(uint64_t count)
 static void stream(int copies, double seconds, int senders, uint32_t batch)
 {
     uint64_t count = (uint64_t)(seconds * 4e6) / batch * batch;
-    sc_domain *d = make("bench-stream", copies, senders, 1024);
-    sc_domain *back = make("bench-back", 1, 1, 16);
+    sc_domain *d = make(stream_name, copies, senders, 1024);
+    sc_domain *back = make(back_name, 1, 1, 16);
     sc_sender *tx;
     sc_receiver *rx;
     static unsigned char data[BYTES] = {1};
@@ -198,8 +215,7 @@ static void stream(int copies, double seconds, int senders, uint32_t batch)
            copies, batch, (unsigned long long)count, (double)count / took,
            (unsigned long long)(sc_domain_minor_faults() - faults));
     waitpid(child, NULL, 0);
-    sc_domain_remove("bench-stream");
-    sc_domain_remove("bench-back");
+    names_remove();
 }
 
 /* The physical limit: two words on two lines. */
@@ -241,6 +257,7 @@ int main(int argc, char **argv)
 {
     int copies = argc > 1 ? atoi(argv[1]) : 3;
     double seconds = argc > 2 ? atof(argv[2]) : 1;
+    names_make();
     const char *what = argc > 3 ? argv[3] : "roundtrip";
     int senders = argc > 4 ? atoi(argv[4]) : 8;
     if (!strcmp(what, "roundtrip"))
