@@ -8,7 +8,9 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from functools import lru_cache
+from struct import Struct
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,13 +20,14 @@ import numpy.typing as npt
 from shmcast._native import ffi, lib
 from shmcast.errors import error_from
 from shmcast.mailbox.core import DEFAULT_DEADLINE, check, deadline_in, new
-from shmcast.mailbox.records import Message
+from shmcast.mailbox.records import Message, make_message
 
 if TYPE_CHECKING:
     from shmcast.mailbox.domain import Segments
 
-_new_tuple = tuple.__new__
+_receive_many = lib.sc_receive_many
 _BATCH = 64  # messages fetched from the core at once
+_WORDS = 5  # of a struct sc_message
 _BUFFER_BYTES = 1 << 18
 _ASYNC_SLICE_S = 0.1  # how soon the helper thread notices that nobody waits any more
 
@@ -35,6 +38,12 @@ class Wait(enum.StrEnum):
     ADAPTIVE = "adaptive"  # spin for 50 µs, then sleep
     BUSY = "busy"  # spin: fastest, burns a core
     BLOCK = "block"  # sleep at once: for more processes than cores
+
+
+@lru_cache(maxsize=256)
+def _splitter(size: int, count: int) -> Callable[[Any], tuple[bytes, ...]]:
+    """Cuts a buffer into `count` payloads of one size, several times faster than slices do."""
+    return Struct(f"{size}s" * count).unpack_from
 
 
 _SPIN_NS = {Wait.ADAPTIVE: 50_000, Wait.BUSY: (1 << 64) - 1, Wait.BLOCK: 0}
@@ -102,6 +111,7 @@ class Receiver:
         self._size = size
         self._infos = new(f"struct sc_message[{_BATCH}]")
         self._words = memoryview(ffi.buffer(self._infos)).cast("Q")
+        self._first = self._words[:_WORDS].tolist
         self._ready: deque[Message] = deque()  # fetched, not yet handed out; at most _BATCH
         self._waiter: _Waiter | None = None
         segments.use(self)
@@ -112,20 +122,32 @@ class Receiver:
         return self._receiver
 
     def _fetch(self, deadline: int, most: int = _BATCH) -> list[Message]:
-        count = lib.sc_receive_many(
-            self._handle(), self._buffer, self._size, deadline, self._infos, most
+        count = _receive_many(
+            self._receiver or self._handle(),
+            self._buffer,
+            self._size,
+            deadline,
+            self._infos,
+            most,
         )
+        if count == 1:
+            timestamp, sequence, sender, size, offset = self._first()
+            data = self._bytes[offset : offset + size]
+            return [make_message((data, timestamp, sender, sequence))]
         if count <= 0:
             raise error_from(count, self.name)
-        words = self._words[: count * 5].tolist()
+        words = self._words[: count * _WORDS].tolist()
+        payloads = self._payloads(words[3::_WORDS], words[4::_WORDS])
+        # One pass in C: no bytecode runs per message.
+        records = zip(payloads, words[0::_WORDS], words[2::_WORDS], words[1::_WORDS], strict=True)
+        return list(map(make_message, records))
+
+    def _payloads(self, sizes: list[int], offsets: list[int]) -> Sequence[bytes]:
+        count, size = len(sizes), sizes[0]
+        if offsets[-1] == (count - 1) * size and sizes.count(size) == count:
+            return _splitter(size, count)(self._bytes)
         data = self._bytes
-        messages = []
-        for at in range(0, count * 5, 5):
-            timestamp, sequence, sender, size, offset = words[at : at + 5]
-            messages.append(
-                _new_tuple(Message, (data[offset : offset + size], timestamp, sender, sequence))
-            )
-        return messages
+        return [data[at : at + size] for at, size in zip(offsets, sizes, strict=True)]
 
     def receive(self, *, timeout: float | None = None) -> Message:
         """The next message in the one order; TimeoutError if none comes in time."""
@@ -143,7 +165,7 @@ class Receiver:
 
     def receive_many(
         self,
-        max: int = _BATCH,  # noqa: A002 - the public name of api.md
+        max: int = _BATCH,
         *,
         timeout: float | None = None,
     ) -> list[Message]:
@@ -154,7 +176,8 @@ class Receiver:
         while self._ready and len(taken) < max:
             taken.append(self._ready.popleft())
         if not taken:
-            taken = self._fetch(deadline_in(timeout), min(max, _BATCH))
+            deadline = DEFAULT_DEADLINE if timeout is None else deadline_in(timeout)
+            taken = self._fetch(deadline, max if max < _BATCH else _BATCH)
         while len(taken) < max:
             try:
                 taken += self._fetch(deadline_in(0), min(max - len(taken), _BATCH))
