@@ -30,7 +30,7 @@ class Scale:
     def named(cls, name: str) -> Scale:
         return {
             "full": cls(seconds=0.5, round_trips=5000, frames=400, repetitions=5),
-            "quick": cls(seconds=0.06, round_trips=1000, frames=60, repetitions=1),
+            "quick": cls(seconds=0.04, round_trips=1000, frames=60, repetitions=1),
             "tiny": cls(seconds=0.0, round_trips=20, frames=4, repetitions=1),
         }[name]
 

@@ -68,7 +68,7 @@ def _table(rows: Rows) -> list[str]:
     for row in rows:
         if row["median"] is None:
             why = row["error"].strip().splitlines()[-1]
-            lines.append(f"| {row['peer']} | failed: {why} | | | | |")
+            lines.append(f"| {row['peer']} | {why} | | | | |")
             continue
         unit = row["unit"]
         ratio = "" if best is None else f"{row['median'] / best:.2f}"

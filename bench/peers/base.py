@@ -107,6 +107,7 @@ class Peer:
     waits: tuple[str, ...] = ("block", "busy")
     largest: int = 1 << 30  # bytes of a message
     largest_shared: int = 1 << 30  # the same with several senders on one channel
+    no_fan_in: str = ""  # why it cannot take messages of several senders
     batches: bool = False  # has a batch call of its own
     copies: int = 0  # of shmcast; 0 for the others
     options: dict[str, Any] = field(default_factory=dict, hash=False)
@@ -119,6 +120,8 @@ class Peer:
 
     def refuses(self, senders: int, size: int) -> str | None:
         """Why this peer cannot answer a question."""
+        if senders > 1 and self.no_fan_in:
+            return self.no_fan_in
         limit = self.largest if senders == 1 else self.largest_shared
         return f"messages of at most {limit} bytes" if size > limit else None
 

@@ -173,7 +173,6 @@ def cases(peers: list[Peer], scale: Scale) -> list[Case]:
     found = [
         Case(question, "copied at both ends", peer.name, peer.copies, partial(stream, peer, load))
         for peer in peers
-        if peer.refuses(1, SIZE) is None
     ]
     names = {peer.name for peer in peers}
     for fill in (True, False):

@@ -108,7 +108,9 @@ def receiving(channel: Channel, load: Load, index: int, totals: Totals) -> Calla
 
 
 def stream(peer: Peer, load: Load, wait: str | None = None) -> Measurement:
-    """One run. Senders share the first core, receivers the others."""
+    """One run. A peer that cannot do it says so, and its row shows that."""
+    if reason := peer.refuses(load.senders, load.size):
+        raise RuntimeError(f"not measured: {reason}")
     channel = peer.channel(
         senders=load.senders,
         receivers=load.receivers,

@@ -39,6 +39,6 @@ def cases(peers: list[Peer], scale: Scale) -> list[Case]:
             found += [
                 Case(question, case, peer.name, peer.copies, partial(stream, peer, load))
                 for peer in peers
-                if (peer.batches or not batched) and peer.refuses(senders, size) is None
+                if (peer.batches or not batched)
             ]
     return found
