@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import enum
 import queue
 import threading
@@ -19,13 +20,14 @@ import numpy.typing as npt
 
 from shmcast._native import ffi, lib
 from shmcast.errors import error_from
-from shmcast.mailbox.core import DEFAULT_DEADLINE, check, deadline_in, new
+from shmcast.mailbox.core import DEFAULT_DEADLINE, DEFAULT_TIMEOUT_S, check, deadline_in, new
 from shmcast.mailbox.records import Message, make_message
 
 if TYPE_CHECKING:
     from shmcast.mailbox.domain import Segments
 
 _receive_many = lib.sc_receive_many
+_AT_ONCE = deadline_in(0)
 _BATCH = 64  # messages fetched from the core at once
 _WORDS = 5  # of a struct sc_message
 _BUFFER_BYTES = 1 << 18
@@ -113,6 +115,7 @@ class Receiver:
         self._words = memoryview(ffi.buffer(self._infos)).cast("Q")
         self._first = self._words[:_WORDS].tolist
         self._ready: deque[Message] = deque()  # fetched, not yet handed out; at most _BATCH
+        self._turn = threading.Lock()  # of whoever fetches
         self._waiter: _Waiter | None = None
         segments.use(self)
 
@@ -149,6 +152,12 @@ class Receiver:
         data = self._bytes
         return [data[at : at + size] for at, size in zip(offsets, sizes, strict=True)]
 
+    def _take_turn(self, timeout: float | None) -> None:
+        """One thread at a time fetches: they share the buffer, and the order of what is left."""
+        wait = DEFAULT_TIMEOUT_S if timeout is None else min(timeout, threading.TIMEOUT_MAX)
+        if not (self._turn.acquire(timeout=wait) if wait > 0 else self._turn.acquire(False)):
+            raise error_from(lib.SC_TIMEOUT, self.name)
+
     def receive(self, *, timeout: float | None = None) -> Message:
         """The next message in the one order; TimeoutError if none comes in time."""
         ready = self._ready
@@ -157,11 +166,23 @@ class Receiver:
                 return ready.popleft()
             except IndexError:
                 pass  # another thread was faster
-        messages = self._fetch(DEFAULT_DEADLINE if timeout is None else deadline_in(timeout))
-        first = messages[0]
+        deadline = DEFAULT_DEADLINE if timeout is None else deadline_in(timeout)
+        if not self._turn.acquire(False):
+            self._take_turn(timeout)
+        try:
+            return self._take_one(deadline)
+        finally:
+            self._turn.release()
+
+    def _take_one(self, deadline: int) -> Message:
+        ready = self._ready
+        while ready:  # another thread fetched while this one waited for its turn
+            with contextlib.suppress(IndexError):
+                return ready.popleft()
+        messages = self._fetch(deadline)
         if len(messages) > 1:
             ready.extend(messages[1:])
-        return first
+        return messages[0]
 
     def receive_many(
         self,
@@ -172,15 +193,25 @@ class Receiver:
         """What is there, at least one, at most `max`."""
         if max < 1:
             raise ValueError(f"{self.name}: max must be at least 1, not {max}")
+        deadline = DEFAULT_DEADLINE if timeout is None else deadline_in(timeout)
+        if not self._turn.acquire(False):
+            self._take_turn(timeout)
+        try:
+            return self._take_many(max, deadline)
+        finally:
+            self._turn.release()
+
+    def _take_many(self, most: int, deadline: int) -> list[Message]:
+        ready = self._ready
         taken: list[Message] = []
-        while self._ready and len(taken) < max:
-            taken.append(self._ready.popleft())
+        while ready and len(taken) < most:
+            with contextlib.suppress(IndexError):  # another thread's receive() was faster
+                taken.append(ready.popleft())
         if not taken:
-            deadline = DEFAULT_DEADLINE if timeout is None else deadline_in(timeout)
-            taken = self._fetch(deadline, max if max < _BATCH else _BATCH)
-        while len(taken) < max:
+            taken = self._fetch(deadline, most if most < _BATCH else _BATCH)
+        while len(taken) < most:
             try:
-                taken += self._fetch(deadline_in(0), min(max - len(taken), _BATCH))
+                taken += self._fetch(_AT_ONCE, min(most - len(taken), _BATCH))
             except TimeoutError:
                 break
         return taken
