@@ -25,6 +25,12 @@ _send_packed = lib.sc_send_packed
 _BATCH_MAX = lib.SC_BATCH_MAX
 
 
+def _receipt_place() -> tuple[Any, Any]:
+    """Where the core writes a receipt, and the same as a buffer."""
+    out = new("struct sc_receipt *")
+    return out, ffi.buffer(out)
+
+
 class Loan:
     """A slot of the first copy, lent to be written in place."""
 
@@ -65,9 +71,10 @@ class _LoanBlock:
         if kind is not None:
             check(lib.sc_loan_drop(sender._handle()), sender.name)
             return
-        code = lib.sc_loan_send(sender._handle(), self._size, self._deadline, sender._out)
+        out, words = _receipt_place()
+        code = lib.sc_loan_send(sender._handle(), self._size, self._deadline, out)
         check(code, sender.name)
-        self._loan.receipt = make_receipt(_receipt_words(sender._receipt))
+        self._loan.receipt = make_receipt(_receipt_words(words))
 
 
 class Sender:
@@ -81,8 +88,7 @@ class Sender:
         check(lib.sc_sender_open(segments.require(), deadline_in(timeout), out), self.name)
         self._sender: Any = out[0]
         self._boxes = 0 if box is None else 1 << box
-        self._out = new("struct sc_receipt *")
-        self._receipt = ffi.buffer(self._out)
+        self._spare = [_receipt_place()]
         self._sizes: tuple[list[int], Any] = ([], None)
         self._known: dict[str, int] = {}
         segments.use(self)
@@ -123,18 +129,24 @@ class Sender:
         """Returns when every receiver will get the message, or raises and none will."""
         deadline = DEFAULT_DEADLINE if timeout is None else deadline_in(timeout)
         boxes = (self._boxes if to is None else 0) or self._destinations(to)
+        try:
+            place = self._spare.pop()  # each thread needs its own
+        except IndexError:
+            place = _receipt_place()
         if type(data) is bytes:
             handle = self._sender or self._handle()
-            code = _send(handle, boxes, data, len(data), deadline, self._out)
+            code = _send(handle, boxes, data, len(data), deadline, place[0])
         else:
             whole = memoryview(cast(Any, data))  # numpy's stubs know no buffers before 3.12
             if not whole.c_contiguous:
                 whole = memoryview(whole.tobytes())
             with ffi.from_buffer(whole) as source:
-                code = _send(self._handle(), boxes, source, whole.nbytes, deadline, self._out)
+                code = _send(self._handle(), boxes, source, whole.nbytes, deadline, place[0])
         if code:
             self._fail(code, to)
-        return make_receipt(_receipt_words(self._receipt))
+        receipt = make_receipt(_receipt_words(place[1]))
+        self._spare.append(place)
+        return receipt
 
     def _fail(self, code: int, to: str | Iterable[str] | None) -> None:
         if code == lib.SC_REMOVED:
@@ -157,6 +169,10 @@ class Sender:
         if sizes != known:
             words = new("uint64_t[]", sizes)
             self._sizes = (sizes, words)
+        try:
+            place = self._spare.pop()  # each thread needs its own
+        except IndexError:
+            place = _receipt_place()
         code = _send_packed(
             self._sender or self._handle(),
             (self._boxes if to is None else 0) or self._destinations(to),
@@ -164,11 +180,13 @@ class Sender:
             words,
             count,
             DEFAULT_DEADLINE if timeout is None else deadline_in(timeout),
-            self._out,
+            place[0],
         )
         if code:
             self._fail(code, to)
-        return make_receipt(_receipt_words(self._receipt))
+        receipt = make_receipt(_receipt_words(place[1]))
+        self._spare.append(place)
+        return receipt
 
     def loan(self, size: int, *, timeout: float | None = None, to: str | None = None) -> _LoanBlock:
         """A slot to write into without copying; see Loan."""
