@@ -241,7 +241,11 @@ static void line(double seconds, bool clocks)
     pin(0);
     uint32_t *ns = malloc(SAMPLES_MAX * sizeof *ns);
     memset(ns, 1, SAMPLES_MAX * sizeof *ns);
-    uint64_t start = sys_now(), end = start + (uint64_t)(seconds * 1e9), now = start, i = 0;
+    uint64_t i = 1;
+    STORE_RELEASE(there, i);
+    while (LOAD_ACQUIRE(back) < i)                   /* the other side is up */
+        ;
+    uint64_t start = sys_now(), end = start + (uint64_t)(seconds * 1e9), now = start;
     size_t n = 0;
     while (now < end && n < SAMPLES_MAX) {
         uint64_t then = now;

@@ -37,7 +37,7 @@ def _run(what: str, copies: int, seconds: float) -> Measurement:
 def cases(peers: list[Peer], scale: Scale) -> list[Case]:
     if not PROGRAM.exists():
         return []
-    seconds = max(scale.seconds / 2, 0.02)
+    seconds = max(scale.seconds / 2, 0.1)
     found = [
         Case("C core", what, "two cores", 0, partial(_run, what, 1, seconds)) for what in LIMITS
     ]

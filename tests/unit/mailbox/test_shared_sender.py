@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from itertools import chain
 
 from shmcast import Mailbox
 
@@ -20,8 +21,7 @@ def test_threads_that_share_a_sender_each_get_the_receipt_of_their_own_message()
             sender = box.sender()
 
             def send(mine: list[int]) -> None:
-                for _ in range(SENDS):
-                    mine.append(sender.send(b"x", timeout=10).sequence)
+                mine.extend(sender.send(b"x", timeout=10).sequence for _ in range(SENDS))
 
             threads = [threading.Thread(target=send, args=(mine,)) for mine in sequences]
             for thread in threads:
@@ -30,4 +30,4 @@ def test_threads_that_share_a_sender_each_get_the_receipt_of_their_own_message()
                 thread.join()
         finally:
             Mailbox.remove(name)
-    assert sorted(sum(sequences, [])) == list(range(SENDS * THREADS))
+    assert sorted(chain(*sequences)) == list(range(SENDS * THREADS))
