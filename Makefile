@@ -6,9 +6,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 C_SOURCES := $(wildcard csrc/*.c csrc/*.h csrc/build_ffi.py)
 
-C_FLAGS := -std=c11 -Wall -Wextra -Werror -pthread -Icsrc
+C_FLAGS := -std=c11 -O2 -Wall -Wextra -Werror -pthread -Icsrc
+CORE_SOURCES := $(filter-out csrc/_native.c, $(wildcard csrc/*.c))
 
-.PHONY: setup demo test check soak bench clean
+.PHONY: setup demo test check soak bench bench-quick clean
 
 setup: $(STAMP)
 
@@ -26,7 +27,7 @@ check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(CC) $(C_FLAGS) -O2 -fsyntax-only $(filter %.c,$(C_SOURCES)) bench/core/core_bench.c
+	$(CC) $(C_FLAGS) -fsyntax-only $(CORE_SOURCES) bench/core/core_bench.c
 
 # Minutes of random kills, restarts, stops and lost copies, for each protocol.
 SOAK_SECONDS ?= 60
@@ -35,6 +36,21 @@ soak: $(STAMP)
 	$(BIN)/python tests/soak/soak.py --seconds $(SOAK_SECONDS) --seed $(or $(SEED),1) --domain
 	$(BIN)/python tests/soak/soak.py --seconds $(SOAK_SECONDS) --seed $(or $(SEED),1) --protocol crash
 	$(BIN)/python tests/soak/soak.py --seconds $(SOAK_SECONDS) --seed $(or $(SEED),1) --protocol timing
+
+# Figures against peers, into bench/results/. Quiet machine, please; `bench-quick` is for a first look.
+build/core_bench: bench/core/core_bench.c $(CORE_SOURCES) $(wildcard csrc/*.h)
+	@mkdir -p build
+	$(CC) $(C_FLAGS) -o $@ $< $(CORE_SOURCES) -lrt
+
+$(VENV)/.peers: $(STAMP)
+	-$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[bench]"
+	@touch $@
+
+bench: $(VENV)/.peers build/core_bench
+	$(BIN)/python -m bench.run
+
+bench-quick: $(VENV)/.peers build/core_bench
+	$(BIN)/python -m bench.run --quick --out build/bench
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

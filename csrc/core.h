@@ -276,6 +276,7 @@ int reap_receiver(struct view *view, int box, uint32_t slot);
 int receiver_release(struct view *view, int box, struct owner *owner);
 
 /* ---- wait.c ---- */
+bool receivers_asleep(const struct view *view, int box);
 void ring_receivers(const struct view *view, int box);
 void ring_senders(const struct view *view, int box);
 uint32_t bell_arm(bell_t *bell);

@@ -154,6 +154,7 @@ int lane_wait_room(struct view *view, int box, uint32_t lane, struct lane_view *
 {
     const struct sc_domain *d = view->domain;
     uint64_t since = 0, suspect_at = 0;
+    deadline = absolute(deadline);
     for (int spins = 0;; spins++) {
         int rc = view_is_current(view) ? 0 : view_refresh(view);
         if (rc == 0)

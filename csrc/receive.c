@@ -203,6 +203,7 @@ static int await_run(struct sc_receiver *r, uint64_t deadline, struct run *run)
         int rc = pick(r, run);
         if (rc)
             return rc;
+        deadline = absolute(deadline);               /* once; only those who wait need it */
         if (!still_member(r) && (rc = not_member(r)) != SC_COPY_FAILED)
             return rc;
         bool blocked = is_blocked(r);
@@ -343,7 +344,7 @@ int sc_receive_many(sc_receiver *r, void *buffer, uint64_t size, uint64_t deadli
 {
     if (max == 0)
         return 0;
-    int rc = receiver_enter(r, deadline = absolute(deadline));
+    int rc = receiver_enter(r, deadline);
     if (rc)
         return rc;
     rc = r->viewing ? SC_INVALID : receive_some(r, buffer, size, deadline, out, max);
@@ -392,7 +393,7 @@ static int find_view(struct sc_receiver *r, uint64_t deadline, struct sc_message
 
 int sc_view(sc_receiver *r, uint64_t deadline, struct sc_message *out, const void **data)
 {
-    int rc = receiver_enter(r, deadline = absolute(deadline));
+    int rc = receiver_enter(r, deadline);
     if (rc)
         return rc;
     rc = r->viewing ? SC_INVALID : find_view(r, deadline, out, data);

@@ -6,6 +6,7 @@
 #include "sender.h"
 
 #define LANE_POLL_NS 2000000
+#define COPY_BLOCK_BYTES 65536u
 
 /* A lane's history goes on where its last owner left it. */
 static int take_over(struct sc_sender *s)
@@ -184,24 +185,43 @@ static int check_sizes(const struct sc_sender *s, const struct operation *op)
     return 0;
 }
 
+/* One message to every copy and mailbox, block by block, so that a large one comes from memory
+ * once and from the cache for each copy. */
+static uint32_t payload_write(struct sc_sender *s, const struct operation *op, uint32_t i,
+                              bool checksum)
+{
+    const unsigned char *data = op->parts[i].data;
+    uint64_t bytes = op->parts[i].bytes;
+    uint32_t crc = 0;
+    for (uint64_t at = 0; at < bytes; at += COPY_BLOCK_BYTES) {
+        uint64_t n = bytes - at < COPY_BLOCK_BYTES ? bytes - at : COPY_BLOCK_BYTES;
+        if (checksum)
+            crc = crc32c(crc, data + at, n);
+        for (uint64_t rest = op->boxes; rest; rest &= rest - 1) {
+            int box = __builtin_ctzll(rest);
+            for (int c = 0; c < s->view.count; c++)
+                if (s->view.copy[c] != op->in_place)
+                    copy_to_shared(slot_at(s->domain, s->view.copy[c], box, s->lane,
+                                           s->lanes[box].position + i)->payload + at,
+                                   data + at, n);
+        }
+    }
+    return crc;
+}
+
 void payloads_write(struct sc_sender *s, const struct operation *op)
 {
     bool checksum = false;
     for (uint64_t rest = op->boxes; rest; rest &= rest - 1)
         checksum = checksum || s->domain->boxes[__builtin_ctzll(rest)].params.checksum;
     for (uint32_t i = 0; i < op->count; i++) {
-        const struct sc_part *part = &op->parts[i];
-        s->payload_crc[i] = checksum ? crc32c(0, part->data, part->bytes) : 0;
         for (uint64_t rest = op->boxes; rest; rest &= rest - 1) {
             int box = __builtin_ctzll(rest);
-            uint64_t position = s->lanes[box].position + i;
-            for (int c = 0; c < s->view.count; c++) {
-                struct slot *slot = slot_at(s->domain, s->view.copy[c], box, s->lane, position);
-                __builtin_prefetch(slot, 1);         /* the header is next */
-                if (s->view.copy[c] != op->in_place)
-                    copy_to_shared(slot->payload, part->data, part->bytes);
-            }
+            for (int c = 0; c < s->view.count; c++)          /* the headers are next */
+                __builtin_prefetch(slot_at(s->domain, s->view.copy[c], box, s->lane,
+                                           s->lanes[box].position + i), 1);
         }
+        s->payload_crc[i] = payload_write(s, op, i, checksum);
     }
 }
 
@@ -302,7 +322,7 @@ static int send_parts(struct sc_sender *s, const struct operation *op, struct sc
 int sc_send_many(sc_sender *s, uint64_t boxes, const struct sc_part *parts, uint32_t count,
                  uint64_t deadline, struct sc_receipt *out)
 {
-    struct operation op = {boxes, parts, count, absolute(deadline), NULL};
+    struct operation op = {boxes, parts, count, deadline, NULL};
     if (count == 0 || count > SC_BATCH_MAX)
         return SC_INVALID;
     int rc = enter(s, op.deadline);
@@ -324,7 +344,7 @@ int sc_send(sc_sender *s, uint64_t boxes, const void *data, uint64_t bytes, uint
 int sc_send_packed(sc_sender *s, uint64_t boxes, const void *data, const uint64_t *sizes,
                    uint32_t count, uint64_t deadline, struct sc_receipt *out)
 {
-    struct operation op = {boxes, s->packed, count, absolute(deadline), NULL};
+    struct operation op = {boxes, s->packed, count, deadline, NULL};
     if (count == 0 || count > SC_BATCH_MAX)
         return SC_INVALID;
     int rc = enter(s, op.deadline);
@@ -345,7 +365,7 @@ int sc_loan(sc_sender *s, int box, uint64_t bytes, uint64_t deadline, void **out
     if (box < 0 || box >= SC_MAILBOXES_MAX)
         return SC_INVALID;
     struct sc_part part = {NULL, bytes};
-    struct operation op = {UINT64_C(1) << box, &part, 1, deadline = absolute(deadline), NULL};
+    struct operation op = {UINT64_C(1) << box, &part, 1, deadline, NULL};
     int rc = enter(s, deadline);
     if (rc)
         return rc;
@@ -378,7 +398,7 @@ static void end_loan(struct sc_sender *s)
 
 int sc_loan_send(sc_sender *s, uint64_t bytes, uint64_t deadline, struct sc_receipt *out)
 {
-    int rc = enter(s, deadline = absolute(deadline));
+    int rc = enter(s, deadline);
     if (rc)
         return rc;
     struct sc_part part = {s->loan.data, bytes};

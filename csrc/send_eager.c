@@ -55,13 +55,18 @@ static void set_flags(struct sc_sender *s, const struct operation *op)
         }
 }
 
-/* Before the intent is lowered: the slots' lines are ours, the intent's line is polled, and a fence
- * after writing it would wait for it to come back. A receiver that sleeps because of the raised
- * intent itself sleeps for a moment only (receive.c). */
-static void ring_all(struct sc_sender *s, uint64_t boxes)
+/* Lowers the intent and wakes who sleeps. The bells are looked at before the intent is lowered: the
+ * slots' lines are ours, but the intent's line is polled, and a fence after writing it would wait
+ * for it to come back. They are rung afterwards, so that whoever wakes finds the intent down. A
+ * receiver that sleeps because of the raised intent itself sleeps for a moment only (receive.c). */
+static void finish(struct sc_sender *s, uint64_t boxes)
 {
+    bool asleep = false;
     FENCE_SEQ_CST();                                         /* [W1] in wait.c */
-    for (; boxes; boxes &= boxes - 1)
+    for (uint64_t rest = boxes; rest; rest &= rest - 1)
+        asleep = asleep || receivers_asleep(&s->view, __builtin_ctzll(rest));
+    intent_lower(s);
+    for (; asleep && boxes; boxes &= boxes - 1)
         ring_receivers(&s->view, __builtin_ctzll(boxes));
 }
 
@@ -95,7 +100,6 @@ int operation_eager(struct sc_sender *s, const struct operation *op, uint64_t *t
         for (uint64_t rest = op->boxes; rest; rest &= rest - 1)
             s->lanes[__builtin_ctzll(rest)].position += op->count;
     }
-    ring_all(s, op->boxes);
-    intent_lower(s);
+    finish(s, op->boxes);
     return decided == ACCEPT ? 0 : SC_REJECTED;
 }

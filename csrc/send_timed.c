@@ -42,6 +42,7 @@ static int wait_removable(struct sc_sender *s, int box, uint64_t deadline)
     uint64_t before = position - s->domain->boxes[box].params.capacity;
     if (slot_read_header(&s->view, s->view.copy[0], box, s->lane, before, &old))
         return 0;
+    deadline = absolute(deadline);
     uint64_t until = old.timestamp + b->send_ns + b->receive_ns + 2 * b->epsilon_ns;
     for (;;) {
         uint64_t now = sys_now(), local = clock_from(now);

@@ -8,6 +8,7 @@
 int turn_wait(struct turn *turn, uint64_t deadline)
 {
     uint64_t sleep = SLEEP_MIN_NS;
+    deadline = absolute(deadline);
     for (int spins = 0;; spins++) {
         uint32_t free = 0;
         if (LOAD_RELAXED(&turn->taken) == 0 && CAS_ACQ_REL(&turn->taken, &free, 1))

@@ -163,6 +163,7 @@ int view_wait_thawed(struct view *view, uint64_t deadline)
 {
     struct sc_domain *domain = view->domain;
     uint64_t frozen = view->config;
+    deadline = absolute(deadline);
     uint64_t give_up = sys_now() + domain->params.bounds.send_ns * 4 + NS_PER_S;
     struct place where = {-1, offsetof(struct segment_header, config)};
     struct place replacer_at = {-1, offsetof(struct segment_header, replacer)};

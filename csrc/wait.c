@@ -28,6 +28,14 @@ static void ring(bell_t *bell)
 }
 
 /* The caller has published and fenced. */
+bool receivers_asleep(const struct view *view, int box)
+{
+    for (int i = 0; i < view->count; i++)
+        if (LOAD_RELAXED(&mailbox_head(view->copy[i], box)->ring) & 1u)
+            return true;
+    return false;
+}
+
 void ring_receivers(const struct view *view, int box)
 {
     for (int i = 0; i < view->count; i++)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import enum
 import queue
 import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from functools import lru_cache
+from itertools import accumulate
+from struct import Struct
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,14 +22,16 @@ import numpy.typing as npt
 
 from shmcast._native import ffi, lib
 from shmcast.errors import error_from
-from shmcast.mailbox.core import DEFAULT_DEADLINE, check, deadline_in, new
-from shmcast.mailbox.records import Message
+from shmcast.mailbox.core import DEFAULT_DEADLINE, DEFAULT_TIMEOUT_S, check, deadline_in, new
+from shmcast.mailbox.records import Batch, Message
 
 if TYPE_CHECKING:
     from shmcast.mailbox.domain import Segments
 
-_new_tuple = tuple.__new__
-_BATCH = 64  # messages fetched from the core at once
+_receive_many = lib.sc_receive_many
+_AT_ONCE = deadline_in(0)
+_BATCH = 64  # messages that receive() fetches in advance
+_BATCH_MAX = 256
 _BUFFER_BYTES = 1 << 18
 _ASYNC_SLICE_S = 0.1  # how soon the helper thread notices that nobody waits any more
 
@@ -36,6 +42,12 @@ class Wait(enum.StrEnum):
     ADAPTIVE = "adaptive"  # spin for 50 µs, then sleep
     BUSY = "busy"  # spin: fastest, burns a core
     BLOCK = "block"  # sleep at once: for more processes than cores
+
+
+@lru_cache(maxsize=256)
+def _splitter(size: int, count: int) -> Callable[[Any], tuple[bytes, ...]]:
+    """Cuts a buffer into `count` payloads of one size, several times faster than slices do."""
+    return Struct(f"{size}s" * count).unpack_from
 
 
 _SPIN_NS = {Wait.ADAPTIVE: 50_000, Wait.BUSY: (1 << 64) - 1, Wait.BLOCK: 0}
@@ -106,9 +118,11 @@ class Receiver:
         self._buffer = new("unsigned char[]", size)
         self._bytes = ffi.buffer(self._buffer, size)
         self._size = size
-        self._infos = new(f"struct sc_message[{_BATCH}]")
-        self._words = memoryview(ffi.buffer(self._infos)).cast("Q")
+        self._infos = new(f"struct sc_message[{_BATCH_MAX}]")
+        self._info_bytes = ffi.buffer(self._infos)
+        self._words = memoryview(self._info_bytes).cast("Q")
         self._ready: deque[Message] = deque()  # fetched, not yet handed out; at most _BATCH
+        self._turn = threading.Lock()  # of whoever fetches
         self._waiter: _Waiter | None = None
         self._freed = weakref.finalize(self, _free, self._receiver, segments)
         segments.use(self)
@@ -118,21 +132,37 @@ class Receiver:
             raise ValueError(f"{self.name}: the receiver is closed")
         return self._receiver
 
-    def _fetch(self, deadline: int, most: int = _BATCH) -> list[Message]:
-        count = lib.sc_receive_many(
-            self._handle(), self._buffer, self._size, deadline, self._infos, most
+    def _fetch(self, deadline: int, most: int) -> Batch:
+        """The caller has the turn."""
+        count = _receive_many(
+            self._receiver or self._handle(),
+            self._buffer,
+            self._size,
+            deadline,
+            self._infos,
+            most,
         )
         if count <= 0:
             raise error_from(count, self.name)
-        words = self._words[: count * 5].tolist()
+        payloads = self._payloads(self._words[3 : count * Batch.WORDS : Batch.WORDS].tolist())
+        return Batch(payloads, self._info_bytes[: count * Batch.WORDS * 8])
+
+    def _payloads(self, sizes: list[int]) -> Sequence[bytes]:
+        """The core packs them one behind the other."""
+        count, size = len(sizes), sizes[0]
         data = self._bytes
-        messages = []
-        for at in range(0, count * 5, 5):
-            timestamp, sequence, sender, size, offset = words[at : at + 5]
-            messages.append(
-                _new_tuple(Message, (data[offset : offset + size], timestamp, sender, sequence))
-            )
-        return messages
+        if count == 1:
+            return (data[:size],)
+        if sizes.count(size) == count:
+            return _splitter(size, count)(data)
+        ends = list(accumulate(sizes))
+        return [data[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+
+    def _take_turn(self, timeout: float | None) -> None:
+        """One thread at a time fetches: they share the buffer, and the order of what is left."""
+        wait = DEFAULT_TIMEOUT_S if timeout is None else min(timeout, threading.TIMEOUT_MAX)
+        if not (self._turn.acquire(timeout=wait) if wait > 0 else self._turn.acquire(False)):
+            raise error_from(lib.SC_TIMEOUT, self.name)
 
     def receive(self, *, timeout: float | None = None) -> Message:
         """The next message in the one order; TimeoutError if none comes in time."""
@@ -142,32 +172,45 @@ class Receiver:
                 return ready.popleft()
             except IndexError:
                 pass  # another thread was faster
-        messages = self._fetch(DEFAULT_DEADLINE if timeout is None else deadline_in(timeout))
-        first = messages[0]
+        deadline = DEFAULT_DEADLINE if timeout is None else deadline_in(timeout)
+        if not self._turn.acquire(False):
+            self._take_turn(timeout)
+        try:
+            return self._take_one(deadline)
+        finally:
+            self._turn.release()
+
+    def _take_one(self, deadline: int) -> Message:
+        ready = self._ready
+        while ready:  # another thread fetched while this one waited for its turn
+            with contextlib.suppress(IndexError):
+                return ready.popleft()
+        messages = self._fetch(deadline, _BATCH).messages()
         if len(messages) > 1:
             ready.extend(messages[1:])
-        return first
+        return messages[0]
 
-    def receive_many(
-        self,
-        max: int = _BATCH,
-        *,
-        timeout: float | None = None,
-    ) -> list[Message]:
-        """What is there, at least one, at most `max`."""
+    def receive_many(self, max: int = _BATCH, *, timeout: float | None = None) -> Batch:
+        """What is there: at least one, at most `max` and at most 256."""
         if max < 1:
             raise ValueError(f"{self.name}: max must be at least 1, not {max}")
+        deadline = DEFAULT_DEADLINE if timeout is None else deadline_in(timeout)
+        if not self._turn.acquire(False):
+            self._take_turn(timeout)
+        try:
+            return self._take_many(max, deadline)
+        finally:
+            self._turn.release()
+
+    def _take_many(self, most: int, deadline: int) -> Batch:
+        ready = self._ready
         taken: list[Message] = []
-        while self._ready and len(taken) < max:
-            taken.append(self._ready.popleft())
-        if not taken:
-            taken = self._fetch(deadline_in(timeout), min(max, _BATCH))
-        while len(taken) < max:
-            try:
-                taken += self._fetch(deadline_in(0), min(max - len(taken), _BATCH))
-            except TimeoutError:
-                break
-        return taken
+        while ready and len(taken) < most:
+            with contextlib.suppress(IndexError):  # another thread's receive() was faster
+                taken.append(ready.popleft())
+        if taken:
+            return Batch.of(taken)
+        return self._fetch(deadline, most if most < _BATCH_MAX else _BATCH_MAX)
 
     def view(self, *, timeout: float | None = None) -> _ViewBlock:
         """The next message without copying. Senders wait for the slot while the block lasts."""
@@ -181,14 +224,17 @@ class Receiver:
     def leave(self, *, timeout: float | None = None) -> list[Message]:
         """Leaves the group, after reading what was sent before."""
         check(lib.sc_receiver_leave(self._handle()), self.name)
-        rest = list(self._ready)
-        self._ready.clear()
-        end = time.monotonic() + (10.0 if timeout is None else timeout)
+        end = time.monotonic() + (DEFAULT_TIMEOUT_S if timeout is None else timeout)
+        self._take_turn(timeout)
         try:
+            rest = list(self._ready)
+            self._ready.clear()
             while True:
-                rest += self._fetch(deadline_in(max(0.0, end - time.monotonic())))
+                rest += self._fetch(deadline_in(max(0.0, end - time.monotonic())), _BATCH)
         except ValueError:  # closed: everything older than the exit time has been read
             pass
+        finally:
+            self._turn.release()
         self.close()
         return rest
 

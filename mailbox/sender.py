@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import Iterable, Sequence
+from struct import Struct
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -14,15 +15,21 @@ import numpy.typing as npt
 from shmcast._native import ffi, lib
 from shmcast.errors import MailboxFull, error_from
 from shmcast.mailbox.core import DEFAULT_DEADLINE, check, deadline_in, name_bytes, new
-from shmcast.mailbox.records import Receipt
+from shmcast.mailbox.records import Receipt, make_receipt
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer
-
     from shmcast.mailbox.domain import Segments
 
-_new_tuple = tuple.__new__
-_send = lib.sc_send
+_receipt_words = Struct("3Q").unpack_from
+_send = lib.sc_send  # looked up once, not at every call
+_send_packed = lib.sc_send_packed
+_BATCH_MAX = lib.SC_BATCH_MAX
+
+
+def _receipt_place() -> tuple[Any, Any]:
+    """Where the core writes a receipt, and the same as a buffer."""
+    out = new("struct sc_receipt *")
+    return out, ffi.buffer(out)
 
 
 def _free(sender: Any, segments: Segments) -> None:
@@ -70,9 +77,10 @@ class _LoanBlock:
         if kind is not None:
             check(lib.sc_loan_drop(sender._handle()), sender.name)
             return
-        code = lib.sc_loan_send(sender._handle(), self._size, self._deadline, sender._out)
+        out, words = _receipt_place()
+        code = lib.sc_loan_send(sender._handle(), self._size, self._deadline, out)
         check(code, sender.name)
-        self._loan.receipt = Receipt._make(sender._words.tolist())
+        self._loan.receipt = make_receipt(_receipt_words(words))
 
 
 class Sender:
@@ -86,8 +94,8 @@ class Sender:
         check(lib.sc_sender_open(segments.require(), deadline_in(timeout), out), self.name)
         self._sender: Any = out[0]
         self._boxes = 0 if box is None else 1 << box
-        self._out = new("struct sc_receipt *")
-        self._words = memoryview(ffi.buffer(self._out)).cast("Q")
+        self._spare = [_receipt_place()]
+        self._sizes: tuple[list[int], Any] = ([], None)
         self._known: dict[str, int] = {}
         self._freed = weakref.finalize(self, _free, self._sender, segments)
         segments.use(self)
@@ -127,17 +135,25 @@ class Sender:
     ) -> Receipt:
         """Returns when every receiver will get the message, or raises and none will."""
         deadline = DEFAULT_DEADLINE if timeout is None else deadline_in(timeout)
-        boxes = self._boxes if to is None and self._boxes else self._destinations(to)
-        sender = self._sender or self._handle()
+        boxes = (self._boxes if to is None else 0) or self._destinations(to)
+        try:
+            place = self._spare.pop()  # each thread needs its own
+        except IndexError:
+            place = _receipt_place()
         if type(data) is bytes:
-            code = _send(sender, boxes, data, len(data), deadline, self._out)
+            handle = self._sender or self._handle()
+            code = _send(handle, boxes, data, len(data), deadline, place[0])
         else:
-            view = memoryview(cast("Buffer", data))
-            source = ffi.from_buffer(view if view.c_contiguous else view.tobytes())
-            code = _send(sender, boxes, source, len(source), deadline, self._out)
+            whole = memoryview(cast(Any, data))  # numpy's stubs know no buffers before 3.12
+            if not whole.c_contiguous:
+                whole = memoryview(whole.tobytes())
+            with ffi.from_buffer(whole) as source:
+                code = _send(self._handle(), boxes, source, whole.nbytes, deadline, place[0])
         if code:
             self._fail(code, to)
-        return _new_tuple(Receipt, self._words.tolist())
+        receipt = make_receipt(_receipt_words(place[1]))
+        self._spare.append(place)
+        return receipt
 
     def _fail(self, code: int, to: str | Iterable[str] | None) -> None:
         if code == lib.SC_REMOVED:
@@ -153,22 +169,31 @@ class Sender:
     ) -> Receipt:
         """One operation: all of them or none, in a row, with consecutive timestamps."""
         count = len(messages)
-        if not 1 <= count <= lib.SC_BATCH_MAX:
-            raise ValueError(f"{self.name}: send 1 to {lib.SC_BATCH_MAX} at a time, not {count}")
-        joined = b"".join(messages)
-        sizes = np.fromiter(map(len, messages), dtype=np.uint64, count=count)
-        code = lib.sc_send_packed(
-            self._handle(),
-            self._destinations(to),
-            joined,
-            ffi.from_buffer("uint64_t[]", sizes),
+        if not 1 <= count <= _BATCH_MAX:
+            raise ValueError(f"{self.name}: send 1 to {_BATCH_MAX} at a time, not {count}")
+        sizes = list(map(len, messages))
+        known, words = self._sizes  # as a rule they are those of the last batch
+        if sizes != known:
+            words = new("uint64_t[]", sizes)
+            self._sizes = (sizes, words)
+        try:
+            place = self._spare.pop()  # each thread needs its own
+        except IndexError:
+            place = _receipt_place()
+        code = _send_packed(
+            self._sender or self._handle(),
+            (self._boxes if to is None else 0) or self._destinations(to),
+            b"".join(messages),
+            words,
             count,
-            deadline_in(timeout),
-            self._out,
+            DEFAULT_DEADLINE if timeout is None else deadline_in(timeout),
+            place[0],
         )
         if code:
             self._fail(code, to)
-        return Receipt._make(self._words.tolist())
+        receipt = make_receipt(_receipt_words(place[1]))
+        self._spare.append(place)
+        return receipt
 
     def loan(self, size: int, *, timeout: float | None = None, to: str | None = None) -> _LoanBlock:
         """A slot to write into without copying; see Loan."""

@@ -19,13 +19,14 @@ from shmcast.mailbox.core import CopyState, Protocol
 from shmcast.mailbox.domain import Domain
 from shmcast.mailbox.mailbox import Mailbox
 from shmcast.mailbox.receiver import Receiver, View, Wait
-from shmcast.mailbox.records import Message, Receipt
+from shmcast.mailbox.records import Batch, Message, Receipt
 from shmcast.mailbox.sender import Loan, Sender
 from shmcast.realtime.bounds import Bounds
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Batch",
     "Bounds",
     "CopyFailed",
     "CopyState",

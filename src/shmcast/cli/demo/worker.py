@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Sequence
 
 from shmcast.cli.demo.logs import (
     ATTEMPT_ROW,
@@ -82,7 +83,7 @@ def send(place: str, tag: int, log: int, orders: Orders) -> None:
                 time.sleep(CALM_PAUSE_S)
 
 
-def _record(log: int, messages: list[Message]) -> None:
+def _record(log: int, messages: Sequence[Message]) -> None:
     at_ns = time.monotonic_ns()
     head = DELIVERY_ROW.pack
     rows = [head(m.timestamp, m.sender, at_ns) + m.data[: PAYLOAD.size] for m in messages]
