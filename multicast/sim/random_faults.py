@@ -54,9 +54,10 @@ def _crashes(spec: Spec, topology: Topology, rng: Random, span: int) -> Iterator
         if spec.tolerates.omissions and rng.random() < 0.5:
             yield from _omissions(topology, process, at, rng, span)
             continue
-        if spec.tolerates.loss_window:
-            yield _last_words(spec, topology, process, at, rng)
         inside = rng.random() < INSIDE_STEP
+        if spec.tolerates.loss_window and rng.random() < 0.5:
+            inside = False  # the window ends with the crash, so the crash must be now
+            yield _last_words(spec, topology, process, at, rng)
         yield Crash(process, at, rng.randint(0, STEP_EFFECTS_MAX) if inside else None)
         if spec.tolerates.restarts and rng.random() < 0.5:
             yield Recover(process, at + rng.randint(1, span))
