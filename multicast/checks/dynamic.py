@@ -1,12 +1,14 @@
 """A broadcast whose members come and go (paper 003 §3): slices of one sequence.
 
 A stay is what one process delivers from one join-OK to its leave-OK, crash or next join-OK. The
-sequence S holds every message that anyone delivers; its order is the protocol's own certificate,
-(ts of the delivery, number of the message), and every stay must be a contiguous slice of it.
+sequence S holds every message that anyone delivers; its order is the protocol's own certificate:
+the ts of the delivery and the place among those of the same ts, and every stay must be a
+contiguous slice of it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from shmcast.multicast.checks.history import History, key, name
@@ -36,7 +38,9 @@ class Stay:
     delivered: list[TraceEvent] = field(default_factory=list)
     sent: list[TraceEvent] = field(default_factory=list)
     asked_to_leave: bool = False
-    ended: bool = False  # by leave-OK, crash or another fault
+    over: bool = False  # by leave-OK or crash
+    faulty: bool = False
+    strays: int = 0  # deliveries after its end
 
     def __str__(self) -> str:
         return f"the stay of p{self.proc} from {self.joined.real_t} on"
@@ -56,28 +60,38 @@ def stays(history: History) -> list[Stay]:
 
 def _extend(stay: Stay, event: TraceEvent) -> None:
     if event.kind == DELIVER and not event.layer:
-        stay.delivered.append(event)
-    elif event.kind == MULTICAST and not event.layer and not stay.ended:
+        if stay.over:
+            stay.strays += 1
+        else:
+            stay.delivered.append(event)
+    elif event.kind == MULTICAST and not event.layer and not stay.over:
         stay.sent.append(event)
     elif event.kind == REFUSE and stay.sent and stay.sent[-1].msg == event.msg:
         stay.sent.pop()
     elif event.kind == LEAVE:
         stay.asked_to_leave = True
-    elif event.kind in (LEFT, CRASH, FAULT):
-        stay.ended = True
+    elif event.kind in (LEFT, CRASH):
+        stay.over = True
+    elif event.kind == FAULT:
+        stay.faulty = True
 
 
-def place(event: TraceEvent) -> Place:
-    assert event.ts is not None, "a delivery without its place in the sequence"
-    return (event.ts, key(event)[1])
+def places(history: History) -> dict[MessageKey, Place]:
+    """Of each message, as its first deliverer saw it: ts, and how many of that ts came before."""
+    found: dict[MessageKey, Place] = {}
+    for events in history.deliveries.values():
+        count: Counter[tuple[int, int]] = Counter()
+        for event in events:
+            assert event.ts is not None, "a delivery without its place in the sequence"
+            found.setdefault(key(event), (event.ts, count[event.ts]))
+            count[event.ts] += 1
+    return found
 
 
 def sequence(history: History) -> list[MessageKey]:
     """S: every message that anyone delivered, once."""
-    places = {
-        key(event): place(event) for events in history.deliveries.values() for event in events
-    }
-    return sorted(places, key=lambda message: (places[message], message))
+    place = places(history)
+    return sorted(place, key=lambda message: (place[message], message))
 
 
 def contiguous_slices(history: History) -> Verdict:
@@ -86,6 +100,8 @@ def contiguous_slices(history: History) -> Verdict:
     index = {message: i for i, message in enumerate(s)}
     inside = 0
     for stay in stays(history):
+        if stay.strays:
+            return violated(f"{stay} is over, and goes on delivering")
         inside += len(stay.delivered)
         for before, after in zip(stay.delivered, stay.delivered[1:], strict=False):
             expected = index[key(before)] + 1
@@ -103,15 +119,16 @@ def contiguous_slices(history: History) -> Verdict:
 
 def incarnation_order(history: History) -> Verdict:
     """Ordering 2: an earlier stay's slice lies earlier in S."""
+    place = places(history)
     last: dict[int, TraceEvent] = {}
     for stay in stays(history):
         if not stay.delivered:
             continue
         before = last.get(stay.proc)
         first = stay.delivered[0]
-        if before is not None and place(before) >= place(first):
+        if before is not None and place[key(before)] >= place[key(first)]:
             return violated(f"{stay} begins before the one before it ended", before, first)
-        last[stay.proc] = max(stay.delivered, key=place)
+        last[stay.proc] = max(stay.delivered, key=lambda event: place[key(event)])
     return PASSED
 
 
@@ -160,7 +177,7 @@ def member_delivery(history: History) -> Verdict:
         return undetermined(OPEN)
     s = sequence(history)
     for stay in stays(history):
-        if stay.ended or stay.asked_to_leave:
+        if stay.over or stay.faulty or stay.asked_to_leave:
             continue
         delivered = {key(event) for event in stay.delivered}
         for event in stay.sent:

@@ -81,19 +81,17 @@ def build_from_trb(process: ProcessId, topology: Topology, options: Options) -> 
     return Stack([top, *trb_modules(process, topology)])
 
 
-Calls = list[tuple[int, ProcessId, object]]
-
-
-def everyone_proposes_in_time(topology: Topology, rng: Random, span: int) -> Calls:
+def everyone_proposes_in_time(
+    topology: Topology, rng: Random, span: int
+) -> list[tuple[int, ProcessId, Propose]]:
     return everyone_proposes(topology, rng, T0 - 1)
 
 
-def everyone_broadcasts(topology: Topology, rng: Random, span: int) -> Calls:
-    return [
-        (at, p, Broadcast(what.value))
-        for at, p, what in everyone_proposes_in_time(topology, rng, span)
-        if isinstance(what, Propose)
-    ]
+def everyone_broadcasts(
+    topology: Topology, rng: Random, span: int
+) -> list[tuple[int, ProcessId, Broadcast]]:
+    proposals = everyone_proposes_in_time(topology, rng, span)
+    return [(at, p, Broadcast(what.value)) for at, p, what in proposals]
 
 
 CRASH_SYNC = Tolerates(crashes_per_group=minority, slow_processes=False, delay_max=DELTA)

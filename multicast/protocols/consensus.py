@@ -38,6 +38,9 @@ from shmcast.multicast.protocols.topology import Topology
 
 Instance: TypeAlias = Hashable
 
+INSTANCES = 8  # in a run of a campaign
+PROPOSED_WITHIN = 2000
+
 
 @dataclass(frozen=True, slots=True)
 class Propose:
@@ -214,10 +217,22 @@ class Consensus:
 
 def everyone_proposes(
     topology: Topology, rng: Random, span: int
-) -> list[tuple[int, ProcessId, object]]:
-    """Each process proposes a value, some the same, within the span."""
+) -> list[tuple[int, ProcessId, Propose]]:
+    """Each process proposes a value of its own within the span."""
     members = topology.groups[0]
-    return [(rng.randint(0, span), p, Propose(rng.choice("abc"))) for p in members]
+    return [(rng.randint(0, span), p, Propose(f"v{p}")) for p in members]
+
+
+def many_instances(
+    topology: Topology, rng: Random, span: int
+) -> list[tuple[int, ProcessId, object]]:
+    """Short ones after each other, so that a crash falls into one of them."""
+    begin = [rng.randint(0, span) for _ in range(INSTANCES)]
+    return [
+        (begin[i] + at, p, Propose(what.value, i))
+        for i in range(INSTANCES)
+        for at, p, what in everyone_proposes(topology, rng, PROPOSED_WITHIN)
+    ]
 
 
 def build(process: ProcessId, topology: Topology, options: Options) -> Machine:
@@ -235,7 +250,7 @@ PROTOCOL = register(
         ),
         tolerates=Tolerates(crashes_per_group=minority, partitions=True, reordering=True),
         shapes=(Topology.regular(1, 3), Topology.regular(1, 5)),
-        calls=everyone_proposes,
+        calls=many_instances,
         multicasts=False,
     )
 )

@@ -346,18 +346,24 @@ class Dab:
 
     def dispatch(self, event: Event, now: LocalTime) -> list[Effect]:
         match event:
-            case Start():
-                return self.on_start(now)
             case Receive(Flush() as flush, sender):
                 return self.on_flush(sender, flush, now)
             case Multicast(m):
                 return self.on_multicast(m)
-            case Request(Join(incarnation)):
-                return self.on_join(incarnation, now)
-            case Request(Leave()):
-                return self.on_leave()
+            case Request(what):
+                return self.on_request(what, now)
             case Timer(name):
                 return self.on_timer(name, now)
+            case Start():
+                return self.on_start(now)
+        return []
+
+    def on_request(self, what: object, now: LocalTime) -> list[Effect]:
+        match what:
+            case Join(incarnation):
+                return self.on_join(incarnation, now)
+            case Leave():
+                return self.on_leave()
         return []
 
     def on_timer(self, name: object, now: LocalTime) -> list[Effect]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -70,7 +70,7 @@ def minority(replicas: int) -> int:
     return (replicas - 1) // 2
 
 
-Calls = Callable[[Topology, Random, int], list[tuple[int, ProcessId, object]]]
+Calls = Callable[[Topology, Random, int], Sequence[tuple[int, ProcessId, object]]]
 """Requests other than multicasts within so many ticks, for campaigns: when, who, what."""
 
 Bound = Callable[[Topology], int]

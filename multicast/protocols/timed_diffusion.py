@@ -41,6 +41,7 @@ class TimedDiffusion:
     ) -> None:
         self.process = process
         self.neighbours = neighbours
+        self.synchrony = synchrony
         self.hop = synchrony.hop
         self.seen = Seen()
 

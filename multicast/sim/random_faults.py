@@ -55,7 +55,7 @@ def _crashes(spec: Spec, topology: Topology, rng: Random, span: int) -> Iterator
             yield from _omissions(topology, process, at, rng, span)
             continue
         inside = rng.random() < INSIDE_STEP
-        if spec.tolerates.loss_window and rng.random() < 0.5:
+        if spec.tolerates.loss_window and rng.random() < 0.8:
             inside = False  # the window ends with the crash, so the crash must be now
             yield _last_words(spec, topology, process, at, rng)
         yield Crash(process, at, rng.randint(0, STEP_EFFECTS_MAX) if inside else None)
