@@ -166,7 +166,13 @@ class Dab:
 
     # Slots --------------------------------------------------------------------------------
 
-    def on_multicast(self, m: Message) -> list[Effect]:
+    def on_multicast(self, m: Message, now: LocalTime) -> list[Effect]:
+        """A message that comes at the very tick where a slot begins belongs to that slot."""
+        due = self.state is not State.IDLE and self.timing.slot(now) > self.slot
+        before = self.end_slot(now) if due else []
+        return [*before, *self.accept(m)]
+
+    def accept(self, m: Message) -> list[Effect]:
         if self.state is not State.MEMBER:
             return self.refuse(m, "not a member")
         if self.burst_max is not None and len(self.data) >= self.burst_max:
@@ -349,7 +355,7 @@ class Dab:
             case Receive(Flush() as flush, sender):
                 return self.on_flush(sender, flush, now)
             case Multicast(m):
-                return self.on_multicast(m)
+                return self.on_multicast(m, now)
             case Request(what):
                 return self.on_request(what, now)
             case Timer(name):

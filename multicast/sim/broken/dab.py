@@ -129,8 +129,8 @@ class MixesItsOwn(Dab):
 class LosesSome(Dab):
     """Accepts a message and forgets it."""
 
-    def on_multicast(self, m: Message) -> list[Effect]:
-        return [] if m.id.seq % 3 == 0 else super().on_multicast(m)
+    def accept(self, m: Message) -> list[Effect]:
+        return [] if m.id.seq % 3 == 0 else super().accept(m)
 
 
 class DeliversTheOldLife(Dab):
