@@ -38,7 +38,7 @@ from shmcast.multicast.protocols.topology import Topology
 
 Instance: TypeAlias = Hashable
 
-INSTANCES = 8  # in a run of a campaign
+INSTANCES = 4  # in a run of a campaign
 PROPOSED_WITHIN = 2000
 
 

@@ -12,7 +12,7 @@ from shmcast.multicast.protocols.dab_messages import Join, Leave
 from shmcast.multicast.protocols.registry import Build, Options, Spec, Tolerates, register
 from shmcast.multicast.protocols.topology import Topology
 
-TIMING = Timing(delta=120, theta=300, gamma=60, f=2)  # a run of a campaign has many slots
+TIMING = Timing(delta=200, theta=500, gamma=100, f=2)  # a run of a campaign has many slots
 PROMISES = (
     "uniform-integrity",
     "contiguous-slices",
@@ -91,7 +91,7 @@ PROTOCOL = register(
             skew_max=TIMING.gamma,
             loss_window=TIMING.theta,
         ),
-        shapes=(Topology.regular(1, 4), Topology.regular(1, 5)),
+        shapes=(Topology.regular(1, 4),),
         settle_ticks=TIMING.join_bound + TIMING.latency(TIMING.f) + 2 * TIMING.theta,
         calls=comings_and_goings,
         bound=worst_latency,

@@ -153,7 +153,7 @@ class World:
     """One causal-atomic layer at each process, over a stream that all FA-deliver alike."""
 
     kind: type[CausalAtomic]
-    processes: tuple[int, ...] = tuple(range(6))
+    processes: tuple[int, ...] = (A, B, C, D)
     layers: dict[int, CausalAtomic] = field(default_factory=dict)
     sent: dict[int, int] = field(default_factory=dict)
 
@@ -171,8 +171,7 @@ class World:
 
 
 def decisions(kind: type[CausalAtomic], seed: int, count: int) -> tuple[list[bool], World]:
-    """Process 0 judges; the others lag behind, and process 4 gets one message of 5 that nobody
-    else gets."""
+    """A judges; the others lag behind, and C gets one message of D that nobody else gets."""
     rng = Random(seed)
     world = World(kind)
     stream: list[Message] = []
@@ -180,15 +179,18 @@ def decisions(kind: type[CausalAtomic], seed: int, count: int) -> tuple[list[boo
     verdicts: list[bool] = []
     for step in range(count):
         if step == count // 3:
-            world.deliver(4, world.broadcast(5))
-        senders = world.processes if step < count // 3 else world.processes[:5]
+            for m in stream[read[C] :]:  # even a faulty process delivers in FIFO order
+                world.deliver(C, m)
+            read[C] = len(stream)
+            world.deliver(C, world.broadcast(D))
+        senders = world.processes if step < count // 3 else world.processes[:3]
         stream.append(world.broadcast(rng.choice(senders)))
         for p in world.processes:
-            upto = len(stream) if p == 0 else rng.randint(read[p], len(stream))
+            upto = len(stream) if p == A else rng.randint(read[p], len(stream))
             while read[p] < upto:
                 answer = world.deliver(p, stream[read[p]])
                 read[p] += 1
-                if p == 0:
+                if p == A:
                     verdicts.append(answer)
     return verdicts, world
 

@@ -16,7 +16,7 @@ from shmcast.multicast.protocols.layers import (
 from shmcast.multicast.sim.api import run
 from shmcast.multicast.sim.campaign import scenario_of
 
-SEEDS = range(4)
+SEEDS = range(3)
 EVERY = [(setting, stack) for setting in SETTINGS for stack in compositions(setting)]
 
 
