@@ -1,7 +1,7 @@
 """Paper 004, total order, causal-atomic layers and inconsistency: scenarios 16-22, 31 and 32 of
 broadcast-stack.md, by number."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 import pytest
@@ -11,7 +11,7 @@ from shmcast.multicast.checks.history import History
 from shmcast.multicast.checks.table import ATOMIC, check, uniform
 from shmcast.multicast.checks.trace import Trace
 from shmcast.multicast.checks.written import Written
-from shmcast.multicast.protocols.broadcasts import BY_NAME, spec_of
+from shmcast.multicast.protocols.broadcasts import BY_NAME, Replace, builder, spec_of
 from shmcast.multicast.protocols.causal_atomic import (
     CausalAtomic,
     CausalAtomicAhead,
@@ -29,7 +29,7 @@ from shmcast.multicast.protocols.core import (
 )
 from shmcast.multicast.protocols.timed_total import Stamped, TimedTotal
 from shmcast.multicast.protocols.topology import Topology
-from shmcast.multicast.protocols.vectors import Counted
+from shmcast.multicast.protocols.vectors import Counted, Vector
 from shmcast.multicast.sim.api import simulate
 from shmcast.multicast.sim.delays import Constant, Rule, Scripted
 from shmcast.multicast.sim.faults import SendOmission
@@ -123,11 +123,12 @@ def test_scenario_19_going_on_after_a_late_message_breaks_uniform_fifo(halts: bo
 # Causal atomic --------------------------------------------------------------------------------
 
 
-def private_post(top: tuple[str, ...]) -> Run:
+def private_post(top: tuple[str, ...], replace_layers: Replace | None = None) -> Run:
     """Faulty A reaches faulty B only, which passes nothing on; B replies, twice."""
     layers = ("timed-diffusion", "timed-total", "fifo", *top)
+    setting = BY_NAME["sync-omission"]
     return simulate(
-        spec_of(layers, BY_NAME["sync-omission"]),
+        replace(spec_of(layers, setting), build=builder(layers, setting, replace_layers)),
         topology=FOUR,
         inputs=[Submit(0, A, ALL), Submit(20_000, B, ALL), Submit(30_000, B, ALL)],
         faults=[
@@ -146,6 +147,42 @@ def test_scenario_20_reply_to_an_unknown_post_is_discarded(figure: str) -> None:
     outcome = private_post((f"causal-atomic{figure}",))
     assert delivered(outcome, C) == delivered(outcome, D) == []
     outcome.check()
+
+
+class TrustsEveryone(CausalAtomic):
+    """Fig. 8 without the test: nothing is discarded."""
+
+    def has_all(self, s: int, counts: Vector) -> bool:
+        return True
+
+
+class ForgivesAtOnce(CausalAtomic):
+    """Fig. 8 without suspects: only the message itself is discarded, not those that follow."""
+
+    def on_deliver(self, m: Message, counts: Vector) -> list[Effect]:
+        effects = super().on_deliver(m, counts)
+        self.suspects.clear()
+        return effects
+
+
+def test_scenario_20_without_the_test_causal_order_is_lost() -> None:
+    change: Replace = {"causal-atomic": lambda _: TrustsEveryone("fifo", (A, B, C, D))}
+    assert "uniform-causal" in private_post(("causal-atomic",), change).report().violated
+
+
+def test_scenario_20_later_messages_of_a_suspect_stay_out_even_if_they_seem_complete() -> None:
+    """B's second message carries no less than its first, so the vector alone refuses it; once A's
+    count has caught up otherwise, only the suspicion does."""
+    zero, one_more = (0, 0, 0, 0), (1, 0, 0, 0)
+    stream = [
+        message(B, 1, Counted(None, one_more)),
+        message(A, 1, Counted(None, zero)),
+        message(B, 2, Counted(None, one_more)),
+    ]
+    for kind, expected in ((CausalAtomic, [(A, 1)]), (ForgivesAtOnce, [(A, 1), (B, 2)])):
+        layer = kind("below", (A, B, C, D))
+        effects = [e for m in stream for e in layer.handle(Delivered(m, None, "below"), 0)]
+        assert ids(effects) == expected
 
 
 @dataclass
