@@ -7,7 +7,9 @@ s's broadcast, and the value SENDER_FAULTY stands for F_s.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 
+from shmcast.multicast.checks.history import History
 from shmcast.multicast.checks.trace import CRASH, DECIDE, FAULT, PROPOSE, Trace, TraceEvent
 from shmcast.multicast.checks.verdict import PASSED, Verdict, undetermined, violated
 
@@ -91,3 +93,54 @@ def trb_integrity(trace: Trace, layer: str = "", *, uniform: bool) -> Verdict:
         if event.detail != SENDER_FAULTY and event.detail not in sent:
             return violated(f"p{event.proc} delivers {event.detail}, never broadcast", event)
     return PASSED
+
+
+# Over all instances of a trace --------------------------------------------------------------
+
+
+def _every(history: History, kind: str, check: Callable[[str], Verdict]) -> Verdict:
+    """Instances are layers that begin with `kind`; the first violated one is reported."""
+    rows = (e.layer for e in history.trace.events if e.kind in (PROPOSE, DECIDE))
+    worst = PASSED
+    for layer in dict.fromkeys(layer for layer in rows if layer.split(" ")[0] == kind):
+        verdict = check(layer)
+        if verdict.violated:
+            return verdict
+        if verdict is not PASSED:
+            worst = verdict
+    return worst
+
+
+def every_consensus_termination(history: History) -> Verdict:
+    return _every(history, "consensus", lambda i: consensus_termination(history.trace, i))
+
+
+def every_consensus_agreement(history: History, *, uniform: bool) -> Verdict:
+    return _every(
+        history, "consensus", lambda i: consensus_agreement(history.trace, i, uniform=uniform)
+    )
+
+
+def every_consensus_integrity(history: History, *, uniform: bool) -> Verdict:
+    return _every(
+        history, "consensus", lambda i: consensus_integrity(history.trace, i, uniform=uniform)
+    )
+
+
+def every_trb_termination(history: History) -> Verdict:
+    return _every(history, "trb", lambda i: consensus_termination(history.trace, i))
+
+
+def every_trb_agreement(history: History, *, uniform: bool) -> Verdict:
+    return _every(history, "trb", lambda i: consensus_agreement(history.trace, i, uniform=uniform))
+
+
+def every_trb_integrity(history: History, *, uniform: bool) -> Verdict:
+    return _every(history, "trb", lambda i: trb_integrity(history.trace, i, uniform=uniform))
+
+
+def every_trb_validity(history: History) -> Verdict:
+    """The layer of TRB(s) is "trb s"."""
+    return _every(
+        history, "trb", lambda i: trb_validity(history.trace, int(i.removeprefix("trb ")), i)
+    )

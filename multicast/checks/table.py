@@ -1,8 +1,8 @@
 """Every property under one name, and the types of broadcast that are made of them.
 
 Names are written as in the papers: "uniform-" widens the delivering process from the correct
-ones to all. Time bounds need a number and are called directly, from timeliness.py; so are the
-properties of agreement problems, from agreements.py.
+ones to all. Properties of agreement problems range over all instances on record. Time bounds need
+a number, which `check` is given.
 """
 
 from __future__ import annotations
@@ -10,7 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from shmcast.multicast.checks import causal, fifo, genuine, optimistic, reliable, total
+from shmcast.multicast.checks import (
+    agreements,
+    causal,
+    dynamic,
+    fifo,
+    genuine,
+    optimistic,
+    reliable,
+    timeliness,
+    total,
+)
 from shmcast.multicast.checks.history import History
 from shmcast.multicast.checks.trace import Trace
 from shmcast.multicast.checks.verdict import Verdict
@@ -31,7 +41,19 @@ _WITH_UNIFORM_VERSION: dict[str, Callable[..., Verdict]] = {
     "local-total": total.local_total,
     "pairwise-total": total.pairwise_total,
     "global-total": total.global_total,
+    "consensus-agreement": agreements.every_consensus_agreement,
+    "consensus-integrity": agreements.every_consensus_integrity,
+    "trb-agreement": agreements.every_trb_agreement,
+    "trb-integrity": agreements.every_trb_integrity,
 }
+
+TIMED: dict[str, Callable[..., Verdict]] = {
+    "real-time": partial(timeliness.real_time, uniform=False),
+    "uniform-real-time": partial(timeliness.real_time, uniform=True),
+    "local-time": partial(timeliness.local_time, uniform=False),
+    "uniform-local-time": partial(timeliness.local_time, uniform=True),
+}
+"""These take Δ as well."""
 
 PROPERTIES: dict[str, Property] = {
     "validity": reliable.validity,
@@ -40,6 +62,15 @@ PROPERTIES: dict[str, Property] = {
     "ordering": total.ordering,
     "timestamp-order": total.timestamp_order,
     "genuineness": genuine.genuineness,
+    "consensus-termination": agreements.every_consensus_termination,
+    "trb-termination": agreements.every_trb_termination,
+    "trb-validity": agreements.every_trb_validity,
+    "contiguous-slices": dynamic.contiguous_slices,
+    "incarnation-order": dynamic.incarnation_order,
+    "sender-order": dynamic.sender_order,
+    "join-liveness": dynamic.join_liveness,
+    "leave-liveness": dynamic.leave_liveness,
+    "member-delivery": dynamic.member_delivery,
     **optimistic.PROPERTIES,
     **{name: partial(check, uniform=False) for name, check in _WITH_UNIFORM_VERSION.items()},
     **{
@@ -62,8 +93,19 @@ def uniform(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def check(
-    trace: Trace, names: Iterable[str], layer: str = "", multicast_layer: str | None = None
+    trace: Trace,
+    names: Iterable[str],
+    layer: str = "",
+    multicast_layer: str | None = None,
+    bound: int | None = None,
 ) -> dict[str, Verdict]:
-    """The verdict on each named property of one layer."""
+    """The verdict on each named property of one layer; `bound` is Δ, for the timely ones."""
     history = History(trace, layer, multicast_layer)
-    return {name: PROPERTIES[name](history) for name in names}
+    return {name: _verdict(history, name, bound) for name in names}
+
+
+def _verdict(history: History, name: str, bound: int | None) -> Verdict:
+    if name not in TIMED:
+        return PROPERTIES[name](history)
+    assert bound is not None, f"{name} needs a number"
+    return TIMED[name](history, lambda dest: bound)

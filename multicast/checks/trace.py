@@ -21,6 +21,11 @@ FAULT = "fault"  # any other fault of a process: omission, clock, slowness
 LINK = "link"  # a fault of a link: it convicts no process
 PROPOSE = "propose"  # consensus; the value is in `detail`
 DECIDE = "decide"
+JOIN = "join"  # membership: asked for, and answered
+JOINED = "join-ok"
+LEAVE = "leave"
+LEFT = "leave-ok"
+REFUSE = "refuse"  # a multicast was turned down: it counts as never made
 NOTE = "note"  # anything else worth a line in a diagram
 
 MessageKey = tuple[int, int]  # (sender, sequence number of that sender)

@@ -67,7 +67,7 @@ class Wire:
     label: ClassVar[str] = "Wire"
 
     def __init_subclass__(cls) -> None:
-        if "label" not in cls.__dict__:  # a wrapper shows what is inside
+        if "label" not in cls.__dict__:  # an envelope shows the label of what it holds
             cls.label = cls.__name__
 
     def about(self) -> tuple[MessageId, ...]:

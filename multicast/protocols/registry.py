@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from random import Random
 
 from shmcast.multicast.protocols.core import Effect, Event, Machine, ProcessId
 from shmcast.multicast.protocols.topology import Topology
@@ -60,11 +61,19 @@ class Tolerates:
     delay_max: int | None = None  # in ticks; None: any delay, as in an asynchronous system
     skew_max: int = 0  # of two clocks, in ticks
     drift_ppm_max: int = 0
+    omissions: bool = False  # a faulty process may lose messages instead of crashing
+    loss_window: int = 0  # what a process sent in its last ticks may reach some and miss others
 
 
 def minority(replicas: int) -> int:
     """f of 2f + 1."""
     return (replicas - 1) // 2
+
+
+Calls = Callable[[Topology, Random, int], Sequence[tuple[int, ProcessId, object]]]
+"""Requests other than multicasts within so many ticks, for campaigns: when, who, what."""
+
+Bound = Callable[[Topology], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +87,9 @@ class Spec:
     settle_ticks: int | None = None
     """A protocol whose timers never end states how long after the last input its run counts as
     closed. None: a run is closed when nothing is in flight and no timer is armed."""
+    calls: Calls | None = None
+    multicasts: bool = True  # False: it is asked by `calls` only
+    bound: Bound | None = None  # Δ of the timely promises, in ticks
 
 
 _specs: dict[str, Spec] = {}

@@ -24,7 +24,7 @@ from shmcast.multicast.sim.random_faults import random_faults
 from shmcast.multicast.sim.run import Run
 from shmcast.multicast.sim.scenario import Scenario
 from shmcast.multicast.sim.shrink import shrink
-from shmcast.multicast.sim.workload import random_submissions
+from shmcast.multicast.sim.workload import Call, Input, random_submissions
 
 MESSAGES_MAX = 30
 STEP_LIMIT = 200_000  # a run that takes more is stuck in a loop, and stays open
@@ -40,7 +40,7 @@ def scenario_of(spec: Spec, seed: int) -> Scenario:
     return Scenario(
         spec=spec,
         topology=topology,
-        inputs=tuple(random_submissions(topology, messages, seed, interval=interval)),
+        inputs=_inputs(spec, topology, messages, interval, seed),
         faults=random_faults(spec, topology, rng, span=messages * interval + 5 * DELTA),
         seed=seed,
         delay=_delay(spec, rng),
@@ -48,6 +48,19 @@ def scenario_of(spec: Spec, seed: int) -> Scenario:
         clocks=_clocks(spec, topology, rng),
         step_limit=STEP_LIMIT,
     )
+
+
+def _inputs(
+    spec: Spec, topology: Topology, messages: int, interval: int, seed: int
+) -> tuple[Input, ...]:
+    """Multicasts, and the protocol's other calls, by time."""
+    inputs: list[Input] = []
+    if spec.multicasts:
+        inputs += random_submissions(topology, messages, seed, interval=interval)
+    if spec.calls is not None:
+        rng = Random(f"{seed}/calls")
+        inputs += [Call(*call) for call in spec.calls(topology, rng, messages * interval)]
+    return tuple(sorted(inputs, key=lambda item: item.at))
 
 
 def _delay(spec: Spec, rng: Random) -> Delay:

@@ -203,8 +203,9 @@ class Engine:
             node = nodes[process]
             if not node.alive:
                 continue
-            queues = node.step_ticks or node.busy_until > now  # what waits is not overtaken
-            if queues and not self._its_turn(node, now, order, event):  # type: ignore[arg-type]
+            # One that was slow a moment ago first does what it has queued.
+            slow = node.step_ticks or node.busy_until > now
+            if slow and not self._its_turn(node, now, order, event):  # type: ignore[arg-type]
                 continue
             self._step(node, event, order)  # type: ignore[arg-type]
         self.recorder.trace.closed = not heap and self.broken is None

@@ -13,7 +13,9 @@ from shmcast.multicast.sim.faults import (
     Disturbance,
     Fault,
     Partition,
+    ReceiveOmission,
     Recover,
+    SendOmission,
     Slow,
     WrongNomination,
     WrongSuspicion,
@@ -49,12 +51,41 @@ def _crashes(spec: Spec, topology: Topology, rng: Random, span: int) -> Iterator
         victims += rng.sample(topology.clients, rng.randint(0, 1))
     for process in victims:
         at = rng.randint(0, span)
+        if spec.tolerates.omissions and rng.random() < 0.5:
+            yield from _omissions(topology, process, at, rng, span)
+            continue
         inside = rng.random() < INSIDE_STEP
+        if spec.tolerates.loss_window and rng.random() < 0.8:
+            inside = False  # the window ends with the crash, so the crash must be now
+            yield _last_words(spec, topology, process, at, rng)
         yield Crash(process, at, rng.randint(0, STEP_EFFECTS_MAX) if inside else None)
         if spec.tolerates.restarts and rng.random() < 0.5:
             yield Recover(process, at + rng.randint(1, span))
     if victims:
         yield from _mistakes(topology, rng, span)
+
+
+def _omissions(
+    topology: Topology, process: ProcessId, at: int, rng: Random, span: int
+) -> Iterator[Fault]:
+    """One that lives on, and loses what it sends or what it is sent for a while."""
+    until = at + rng.randint(1, max(1, span // 2))
+    if rng.random() < 0.5:
+        yield ReceiveOmission(process, at, until)
+    else:
+        yield SendOmission(process, at, until, _some(topology, rng))
+
+
+def _last_words(
+    spec: Spec, topology: Topology, process: ProcessId, at: int, rng: Random
+) -> SendOmission:
+    """What a process sent just before its crash gets lost on its way to some."""
+    return SendOmission(process, at - spec.tolerates.loss_window + 1, at + 1, _some(topology, rng))
+
+
+def _some(topology: Topology, rng: Random) -> frozenset[ProcessId]:
+    everyone = topology.processes
+    return frozenset(rng.sample(everyone, rng.randint(1, len(everyone))))
 
 
 def _mistakes(topology: Topology, rng: Random, span: int) -> Iterator[Fault]:

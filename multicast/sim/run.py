@@ -55,7 +55,9 @@ class Run:
 
     def report(self, *names: str) -> Report:
         """Verdicts on the named properties; on none named, on all that the protocol promises."""
-        verdicts = check_properties(self.trace, names or self.scenario.spec.promises)
+        spec = self.scenario.spec
+        bound = None if spec.bound is None else spec.bound(self.scenario.topology)
+        verdicts = check_properties(self.trace, names or spec.promises, bound=bound)
         if self.broken is not None:
             verdicts[f"invariant {self.broken.name}"] = violated(
                 f"step {self.broken.step} of p{self.broken.process}: {self.broken.reason}"

@@ -285,3 +285,17 @@ def test_what_is_recorded_changes_nothing_of_what_happens() -> None:
 
     assert seen(full) == seen(short)
     assert full.sent == short.sent and full.steps == short.steps
+
+
+def test_process_that_was_slow_first_does_what_it_has_queued() -> None:
+    """The second message arrives after the slow spell, and waits behind the first."""
+    run = simulate(
+        "causal-by-links",
+        groups=1,
+        replicas=2,
+        clients=0,
+        inputs=[Submit(10, 0, (0,)), Submit(20, 0, (0,)), Submit(120, 0, (0,))],
+        faults=[faults.Slow(0, at=0, until=100, step_ticks=90)],
+    )
+    own = [e.msg for e in run.trace if e.kind == "deliver" and e.proc == 0]
+    assert own == [(0, 1), (0, 2), (0, 3)]

@@ -155,3 +155,8 @@ def test_restart_gives_each_module_what_it_saved() -> None:
 def test_module_asks_only_what_it_stands_on() -> None:
     with pytest.raises(AssertionError, match="does not stand on"):
         two_counters().handle(Request(("chooser", 1)), 0)
+
+
+def test_envelope_is_counted_under_the_label_of_what_it_holds() -> None:
+    run = simulate(FIFO, groups=1, replicas=3, clients=0, messages=2)
+    assert set(run.sent) == {"Copy"}
