@@ -125,7 +125,11 @@ int sc_mailbox_receiver_stats(sc_domain *domain, int box, int slot, struct sc_re
 
 /* Senders. `boxes` is a set of mailbox indices, bit i for mailbox i. */
 int sc_sender_open(sc_domain *domain, uint64_t deadline, sc_sender **out);
+/* Closing is ending and freeing. Where threads share a handle, end it, and free it when none of
+ * them can hold it any more: until then they get SC_CLOSED. */
 int sc_sender_close(sc_sender *sender);
+int sc_sender_end(sc_sender *sender);
+void sc_sender_free(sc_sender *sender);
 uint64_t sc_sender_id(sc_sender *sender);
 int sc_send(sc_sender *sender, uint64_t boxes, const void *data, uint64_t bytes, uint64_t deadline,
             struct sc_receipt *out);
@@ -141,6 +145,8 @@ int sc_confirm(sc_sender *sender, int box, uint64_t position, uint64_t deadline)
 /* Receivers. */
 int sc_receiver_open(sc_domain *domain, int box, uint64_t deadline, sc_receiver **out);
 int sc_receiver_close(sc_receiver *receiver);
+int sc_receiver_end(sc_receiver *receiver);
+void sc_receiver_free(sc_receiver *receiver);
 int sc_receiver_leave(sc_receiver *receiver);
 int sc_receiver_wait_style(sc_receiver *receiver, uint64_t spin_ns);
 int sc_receive(sc_receiver *receiver, void *buffer, uint64_t size, uint64_t deadline,

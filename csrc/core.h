@@ -173,13 +173,17 @@ static inline struct place lane_place(uint32_t lane, size_t field)
 }
 
 /* ---- turn.c: threads of this process use a handle one after the other ---- */
-struct turn { _Atomic uint32_t taken; };
-int turn_wait(struct turn *turn, uint64_t deadline);
+struct turn {
+    _Atomic uint32_t taken;
+    _Atomic bool ended;                              /* nobody gets a turn any more */
+};
+int turn_wait(struct turn *turn, uint64_t deadline); /* 0, SC_TIMEOUT, SC_CLOSED */
 static inline int turn_take(struct turn *turn, uint64_t deadline)
 {
     uint32_t free = 0;
     return CAS_ACQ_REL(&turn->taken, &free, 1) ? 0 : turn_wait(turn, deadline);
 }
+int turn_end(struct turn *turn);                     /* the last turn; -EALREADY if it was taken */
 /* A plain store: an exchange here would wait for every store of the operation to be visible. */
 static inline void turn_give(struct turn *turn) { STORE_RELEASE(&turn->taken, 0); }
 

@@ -155,6 +155,7 @@ int sc_receiver_open(sc_domain *d, int box, uint64_t deadline, sc_receiver **out
         return -ENOMEM;
     deadline = absolute(deadline);
     r->domain = d;
+    r->fork_generation = d->fork_generation;
     r->box = box;
     r->spin_ns = DEFAULT_SPIN_NS;
     rc = view_open(&r->view, d);
@@ -180,32 +181,36 @@ int sc_receiver_open(sc_domain *d, int box, uint64_t deadline, sc_receiver **out
 
 static int enter(struct sc_receiver *r, uint64_t deadline)
 {
-    int rc = check_usable(r->domain);
-    if (rc == 0 && LOAD_RELAXED(&r->closing))
-        rc = SC_CLOSED;
-    if (rc == 0 && turn_take(&r->turn, deadline))
-        rc = SC_TIMEOUT;
-    return rc;
+    if (r->fork_generation != sys_fork_generation())
+        return SC_FORKED;
+    return turn_take(&r->turn, deadline);
 }
 
 static void leave(struct sc_receiver *r) { turn_give(&r->turn); }
 
+int sc_receiver_end(sc_receiver *r)
+{
+    if (r->fork_generation != sys_fork_generation())
+        return SC_FORKED;
+    if (turn_end(&r->turn))
+        return 0;
+    if (r->decider)
+        decider_stop(r);
+    if (r->viewing)
+        atomic_fetch_sub(&r->domain->leases, 1);
+    int rc = view_refresh(&r->view);
+    if (rc == 0)
+        rc = receiver_release(&r->view, r->box, &r->owner);
+    atomic_fetch_sub(&r->domain->boxes[r->box].users, 1);
+    return rc;
+}
+
+void sc_receiver_free(sc_receiver *r) { free(r); }
+
 int sc_receiver_close(sc_receiver *r)
 {
-    int rc = check_usable(r->domain);
-    if (rc == 0) {
-        STORE_RELAXED(&r->closing, true);
-        turn_take(&r->turn, FOREVER);
-        if (r->decider)
-            decider_stop(r);
-        if (r->viewing)
-            atomic_fetch_sub(&r->domain->leases, 1);
-        rc = view_refresh(&r->view);
-        if (rc == 0)
-            rc = receiver_release(&r->view, r->box, &r->owner);
-        atomic_fetch_sub(&r->domain->boxes[r->box].users, 1);
-    }
-    free(r);
+    int rc = sc_receiver_end(r);
+    sc_receiver_free(r);
     return rc;
 }
 
@@ -394,7 +399,7 @@ static int await_run(struct sc_receiver *r, uint64_t deadline, struct run *run)
             return SC_CLOSED;
         if (r->now >= deadline)
             return SC_TIMEOUT;
-        if (LOAD_RELAXED(&r->closing))
+        if (LOAD_RELAXED(&r->turn.ended))
             return SC_CLOSED;
         if (!since)
             since = r->now;

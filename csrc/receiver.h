@@ -31,6 +31,7 @@ struct decider;
 
 struct sc_receiver {
     struct sc_domain *domain;
+    uint32_t fork_generation;
     struct view view;
     struct copy *reading_from;                       /* lanes[] was read in this copy */
     int box;
@@ -44,7 +45,6 @@ struct sc_receiver {
     uint64_t last_ts;                                /* of the last delivered message */
     uint32_t last_lane;
     struct turn turn;
-    _Atomic bool closing;
     bool leaving;
     bool thorough;                                   /* about to sleep: look at everything */
     bool viewing;

@@ -57,6 +57,7 @@ int sc_sender_open(sc_domain *d, uint64_t deadline, sc_sender **out)
     if (!s)
         return -ENOMEM;
     s->domain = d;
+    s->fork_generation = d->fork_generation;
     rc = view_open(&s->view, d);
     while (rc == 0 && (rc = claim_lane(s)) == SC_NO_LANE) {
         int freed = 0;
@@ -87,12 +88,10 @@ uint64_t sc_sender_id(sc_sender *s) { return (uint64_t)incarnation(s) << 8 | s->
 
 static int enter(struct sc_sender *s, uint64_t deadline)
 {
-    int rc = check_usable(s->domain);
-    if (rc == 0 && LOAD_RELAXED(&s->closing))
-        rc = SC_CLOSED;
-    if (rc == 0 && turn_take(&s->turn, deadline))
-        rc = SC_FULL;
-    return rc;
+    if (s->fork_generation != sys_fork_generation())
+        return SC_FORKED;
+    int rc = turn_take(&s->turn, deadline);
+    return rc == SC_TIMEOUT ? SC_FULL : rc;
 }
 
 static void leave(struct sc_sender *s) { turn_give(&s->turn); }
@@ -104,20 +103,27 @@ static void detach_boxes(struct sc_sender *s)
             atomic_fetch_sub(&s->domain->boxes[box].users, 1);
 }
 
+int sc_sender_end(sc_sender *s)
+{
+    if (s->fork_generation != sys_fork_generation())
+        return SC_FORKED;
+    if (turn_end(&s->turn))
+        return 0;
+    if (s->loan.active)
+        atomic_fetch_sub(&s->domain->leases, 1);
+    int rc = view_refresh(&s->view);
+    if (rc == 0)
+        rc = owner_release(&s->view, &s->owner);
+    detach_boxes(s);
+    return rc;
+}
+
+void sc_sender_free(sc_sender *s) { free(s); }
+
 int sc_sender_close(sc_sender *s)
 {
-    int rc = check_usable(s->domain);
-    if (rc == 0) {
-        STORE_RELAXED(&s->closing, true);
-        turn_take(&s->turn, FOREVER);
-        if (s->loan.active)
-            atomic_fetch_sub(&s->domain->leases, 1);
-        rc = view_refresh(&s->view);
-        if (rc == 0)
-            rc = owner_release(&s->view, &s->owner);
-        detach_boxes(s);
-    }
-    free(s);
+    int rc = sc_sender_end(s);
+    sc_sender_free(s);
     return rc;
 }
 
@@ -153,7 +159,7 @@ static int make_room(struct sc_sender *s, const struct operation *op)
         if (rc)
             return rc;
         if (own->position + op->count > own->limit) {
-            rc = lane_wait_room(&s->view, box, s->lane, own, op->count, op->deadline, &s->closing);
+            rc = lane_wait_room(&s->view, box, s->lane, own, op->count, op->deadline, &s->turn.ended);
             if (rc)
                 return rc;
         }

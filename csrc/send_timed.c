@@ -135,9 +135,12 @@ static int send_one(struct sc_sender *s, const struct operation *op, int box, ui
 /* What was decided on a message sent earlier. `eager` decides before send returns. */
 int sc_confirm(sc_sender *s, int box, uint64_t position, uint64_t deadline)
 {
-    int rc = check_usable(s->domain);
-    if (rc || s->domain->params.protocol == SC_EAGER)
-        return rc;
+    if (s->fork_generation != sys_fork_generation())
+        return SC_FORKED;
+    if (LOAD_RELAXED(&s->turn.ended))
+        return SC_CLOSED;
+    if (s->domain->params.protocol == SC_EAGER)
+        return 0;
     if (box < 0 || box >= SC_MAILBOXES_MAX || !s->lanes[box].attached ||
         position >= s->lanes[box].position ||
         s->lanes[box].position - position > s->domain->boxes[box].params.capacity)
