@@ -21,7 +21,11 @@ from shmcast.mailbox.records import MailboxStats, ReceiverStats
 from shmcast.mailbox.sender import Sender
 from shmcast.realtime.bounds import Bounds
 
-_NAMES = {lib.SC_CRASH: Protocol.CRASH, lib.SC_TIMING: Protocol.TIMING, lib.SC_EAGER: Protocol.EAGER}
+_NAMES = {
+    lib.SC_CRASH: Protocol.CRASH,
+    lib.SC_TIMING: Protocol.TIMING,
+    lib.SC_EAGER: Protocol.EAGER,
+}
 
 
 class Mailbox:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from shmcast._native import ffi, lib
 from shmcast.errors import error_from
-from shmcast.mailbox.core import DEFAULT_DEADLINE, check, deadline_in, new
+from shmcast.mailbox.core import DEFAULT_DEADLINE, DEFAULT_TIMEOUT_S, check, deadline_in, new
 from shmcast.mailbox.records import Message
 
 if TYPE_CHECKING:
@@ -95,11 +95,13 @@ class Receiver:
         code = lib.sc_receiver_open(segments.require(), box, deadline_in(timeout), out)
         check(code, self.name)
         self._receiver: Any = out[0]
+        self._memory = ffi.gc(out[0], lib.sc_receiver_free)  # when no thread can hold it any more
         lib.sc_receiver_wait_style(self._receiver, _SPIN_NS[wait])
-        size = max(message_size, _BUFFER_BYTES)
-        self._buffer = new("unsigned char[]", size)
-        self._bytes = ffi.buffer(self._buffer, size)
-        self._size = size
+        self._size = max(message_size, _BUFFER_BYTES)
+        # Where the core puts messages; used by the thread that holds the lock.
+        self._lock = threading.Lock()
+        self._buffer = new("unsigned char[]", self._size)
+        self._bytes = ffi.buffer(self._buffer, self._size)
         self._infos = new(f"struct sc_message[{_BATCH}]")
         self._words = memoryview(ffi.buffer(self._infos)).cast("Q")
         self._ready: deque[Message] = deque()  # fetched, not yet handed out; at most _BATCH
@@ -112,6 +114,7 @@ class Receiver:
         return self._receiver
 
     def _fetch(self, deadline: int, most: int = _BATCH) -> list[Message]:
+        """The caller holds the lock."""
         count = lib.sc_receive_many(
             self._handle(), self._buffer, self._size, deadline, self._infos, most
         )
@@ -135,11 +138,28 @@ class Receiver:
                 return ready.popleft()
             except IndexError:
                 pass  # another thread was faster
-        messages = self._fetch(DEFAULT_DEADLINE if timeout is None else deadline_in(timeout))
-        first = messages[0]
-        if len(messages) > 1:
-            ready.extend(messages[1:])
-        return first
+        if not self._lock.acquire(blocking=False):
+            return self._receive_in_turn(timeout)
+        try:
+            messages = self._fetch(DEFAULT_DEADLINE if timeout is None else deadline_in(timeout))
+            if len(messages) > 1:
+                ready.extend(messages[1:])
+        finally:
+            self._lock.release()
+        return messages[0]
+
+    def _receive_in_turn(self, timeout: float | None) -> Message:
+        """Another thread is fetching, perhaps more than it needs: wait for it, then look again."""
+        timeout = DEFAULT_TIMEOUT_S if timeout is None else timeout
+        end = time.monotonic() + timeout
+        if not self._lock.acquire(timeout=min(timeout, threading.TIMEOUT_MAX)):
+            raise error_from(lib.SC_TIMEOUT, self.name)
+        try:
+            if not self._ready:
+                self._ready.extend(self._fetch(deadline_in(max(0.0, end - time.monotonic()))))
+            return self._ready.popleft()
+        finally:
+            self._lock.release()
 
     def receive_many(
         self,
@@ -151,15 +171,16 @@ class Receiver:
         if max < 1:
             raise ValueError(f"{self.name}: max must be at least 1, not {max}")
         taken: list[Message] = []
-        while self._ready and len(taken) < max:
-            taken.append(self._ready.popleft())
-        if not taken:
-            taken = self._fetch(deadline_in(timeout), min(max, _BATCH))
-        while len(taken) < max:
-            try:
-                taken += self._fetch(deadline_in(0), min(max - len(taken), _BATCH))
-            except TimeoutError:
-                break
+        with self._lock:
+            while self._ready and len(taken) < max:
+                taken.append(self._ready.popleft())
+            if not taken:
+                taken = self._fetch(deadline_in(timeout), min(max, _BATCH))
+            while len(taken) < max:
+                try:
+                    taken += self._fetch(deadline_in(0), min(max - len(taken), _BATCH))
+                except TimeoutError:
+                    break
         return taken
 
     def view(self, *, timeout: float | None = None) -> _ViewBlock:
@@ -174,14 +195,15 @@ class Receiver:
     def leave(self, *, timeout: float | None = None) -> list[Message]:
         """Leaves the group, after reading what was sent before."""
         check(lib.sc_receiver_leave(self._handle()), self.name)
-        rest = list(self._ready)
-        self._ready.clear()
-        end = time.monotonic() + (10.0 if timeout is None else timeout)
-        try:
-            while True:
-                rest += self._fetch(deadline_in(max(0.0, end - time.monotonic())))
-        except ValueError:  # closed: everything older than the exit time has been read
-            pass
+        end = time.monotonic() + (DEFAULT_TIMEOUT_S if timeout is None else timeout)
+        with self._lock:
+            rest = list(self._ready)
+            self._ready.clear()
+            try:
+                while True:
+                    rest += self._fetch(deadline_in(max(0.0, end - time.monotonic())))
+            except ValueError:  # closed: everything older than the exit time has been read
+                pass
         self.close()
         return rest
 
@@ -219,7 +241,7 @@ class Receiver:
         if waiter is not None:
             waiter.stop()
         if receiver is not None:
-            lib.sc_receiver_close(receiver)
+            lib.sc_receiver_end(receiver)
 
     def __enter__(self) -> Self:
         return self

@@ -62,9 +62,10 @@ class _LoanBlock:
         if kind is not None:
             check(lib.sc_loan_drop(sender._handle()), sender.name)
             return
-        code = lib.sc_loan_send(sender._handle(), self._size, self._deadline, sender._out)
+        out, words = sender._new_receipt()
+        code = lib.sc_loan_send(sender._handle(), self._size, self._deadline, out)
         check(code, sender.name)
-        self._loan.receipt = Receipt._make(sender._words.tolist())
+        self._loan.receipt = Receipt._make(words.tolist())
 
 
 class Sender:
@@ -78,8 +79,9 @@ class Sender:
         check(lib.sc_sender_open(segments.require(), deadline_in(timeout), out), self.name)
         self._sender: Any = out[0]
         self._boxes = 0 if box is None else 1 << box
-        self._out = new("struct sc_receipt *")
-        self._words = memoryview(ffi.buffer(self._out)).cast("Q")
+        self._memory = ffi.gc(out[0], lib.sc_sender_free)  # when no thread can hold it any more
+        # Where the core writes receipts: one per thread that is sending just now.
+        self._receipts: list[tuple[Any, memoryview]] = []
         self._known: dict[str, int] = {}
         segments.use(self)
 
@@ -87,6 +89,11 @@ class Sender:
     def id(self) -> int:
         """As in Message.sender."""
         return int(lib.sc_sender_id(self._handle()))
+
+    @staticmethod
+    def _new_receipt() -> tuple[Any, memoryview]:
+        out = new("struct sc_receipt *")
+        return out, memoryview(ffi.buffer(out)).cast("Q")
 
     def _handle(self) -> Any:
         if self._sender is None:
@@ -119,16 +126,20 @@ class Sender:
         """Returns when every receiver will get the message, or raises and none will."""
         deadline = DEFAULT_DEADLINE if timeout is None else deadline_in(timeout)
         boxes = self._boxes if to is None and self._boxes else self._destinations(to)
+        receipts = self._receipts
+        out, words = receipts.pop() if receipts else self._new_receipt()
         if type(data) is bytes:
-            code = _send(self._sender or self._handle(), boxes, data, len(data), deadline, self._out)
+            code = _send(self._sender or self._handle(), boxes, data, len(data), deadline, out)
         else:
-            with memoryview(data) as view:
-                view = view if view.c_contiguous else memoryview(view.tobytes())
-                source = ffi.from_buffer(view)
-                code = _send(self._handle(), boxes, source, view.nbytes, deadline, self._out)
+            view = memoryview(data)
+            view = view if view.c_contiguous else memoryview(view.tobytes())
+            source = ffi.from_buffer(view)
+            code = _send(self._handle(), boxes, source, view.nbytes, deadline, out)
         if code:
             self._fail(code, to)
-        return _new_tuple(Receipt, self._words.tolist())
+        receipt = _new_tuple(Receipt, words.tolist())
+        receipts.append((out, words))
+        return receipt
 
     def _fail(self, code: int, to: str | Iterable[str] | None) -> None:
         if code == lib.SC_REMOVED:
@@ -148,6 +159,7 @@ class Sender:
             raise ValueError(f"{self.name}: send 1 to {lib.SC_BATCH_MAX} at a time, not {count}")
         joined = b"".join(messages)
         sizes = np.fromiter(map(len, messages), dtype=np.uint64, count=count)
+        out, words = self._receipts.pop() if self._receipts else self._new_receipt()
         code = lib.sc_send_packed(
             self._handle(),
             self._destinations(to),
@@ -155,15 +167,15 @@ class Sender:
             ffi.from_buffer("uint64_t[]", sizes),
             count,
             deadline_in(timeout),
-            self._out,
+            out,
         )
         if code:
             self._fail(code, to)
-        return Receipt._make(self._words.tolist())
+        receipt = Receipt._make(words.tolist())
+        self._receipts.append((out, words))
+        return receipt
 
-    def loan(
-        self, size: int, *, timeout: float | None = None, to: str | None = None
-    ) -> _LoanBlock:
+    def loan(self, size: int, *, timeout: float | None = None, to: str | None = None) -> _LoanBlock:
         """A slot to write into without copying; see Loan."""
         boxes = self._destinations(to)
         if boxes & (boxes - 1):
@@ -193,7 +205,7 @@ class Sender:
     def close(self) -> None:
         sender, self._sender = self._sender, None
         if sender is not None:
-            lib.sc_sender_close(sender)
+            lib.sc_sender_end(sender)
 
     def __enter__(self) -> Self:
         return self
