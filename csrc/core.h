@@ -114,6 +114,8 @@ int carry(word_t *word, enum age_shift shift, uint64_t *estimate);
 struct copy *view_next(const struct view *view, uint64_t serial);
 int agree(struct view *view, struct place where, enum age_shift shift, uint64_t proposal,
           uint64_t *decided);
+int agree_unless_frozen(struct view *view, struct place where, enum age_shift shift,
+                        uint64_t proposal, uint64_t *decided);
 int agree_while_frozen(struct view *view, struct place where, enum age_shift shift,
                        uint64_t proposal, uint64_t *decided);
 int settle(struct view *view, struct place where, enum age_shift shift, uint64_t *value);
@@ -149,6 +151,7 @@ void segment_close(struct copy *copy);
 
 /* ---- domain.c ---- */
 int domain_adopt_copy(struct sc_domain *domain, int serial);
+int domain_find_later(struct sc_domain *domain);
 void domain_retire_failed(struct sc_domain *domain);
 
 /* ---- mailbox.c ---- */
@@ -206,6 +209,7 @@ struct lane_view {                                   /* one lane of one mailbox 
     uint64_t position;                               /* next to write, or to read */
     uint64_t limit;                                  /* positions below may be written */
     uint64_t members;                                /* the mailbox's counter, when last looked */
+    uint64_t failed;                                 /* which copies were out then */
     uint64_t receivers;                              /* set of places that were taken then */
 };
 static inline struct slot *slot_at(const struct sc_domain *d, const struct copy *copy, int box,
@@ -268,6 +272,9 @@ int resolve_lane(struct view *view, uint32_t lane, bool frozen_by_us);
 /* ---- crash.c ---- */
 int crash_decide(struct view *view, int box, uint32_t lane, uint64_t position,
                  enum decision *decided, uint64_t *violations);
+
+/* ---- receive_timing.c ---- */
+int timing_overrule(struct view *view, int box, uint32_t lane, uint64_t position);
 
 /* ---- reap.c ---- */
 int reap_lane(struct view *view, uint32_t lane);
