@@ -25,7 +25,7 @@ int reap_receiver(struct view *view, int box, uint32_t slot)
 
 /* In the timed protocols a message that its sender left half written must be decided on in every
  * copy before the lane has a new owner, or a receiver that changes copies would wait for it for
- * ever. In `timing` its receivers do that, in their own time. */
+ * ever. In `timing` its receivers do that, in their own time; only when that is over do we. */
 static int decide_leftovers(struct view *view, uint32_t lane)
 {
     struct sc_domain *d = view->domain;
@@ -44,12 +44,7 @@ static int decide_leftovers(struct view *view, uint32_t lane)
         if (d->params.protocol == SC_CRASH)
             rc = crash_decide(view, box, lane, tail - 1, &decided, &violations);
         else
-            for (int i = 0; i < view->count; i++) {
-                struct slot *slot = slot_at(d, view->copy[i], box, lane, tail - 1);
-                uint64_t word = LOAD_ACQUIRE(&slot->decision);
-                if (!decision_is_for(sealed_value(word), tail - 1) || !(sealed_value(word) & 3))
-                    return -EAGAIN;
-            }
+            rc = timing_overrule(view, box, lane, tail - 1);
         if (rc)
             return rc;
     }

@@ -108,6 +108,51 @@ static void nothing(struct field *f, const struct pending *m, uint32_t quorum, b
     (void)f, (void)m, (void)quorum, (void)flag;
 }
 
+/* In the name of receivers that are gone. */
+static void overrule(struct field *f, const struct pending *m, uint32_t quorum, bool flag)
+{
+    if (m->taken != UNDECIDED && f->d == UNDECIDED)
+        f->d = m->taken;
+    conclude(f, m, quorum, flag);
+}
+
+/* When receivers stop waiting for each other; whatever is undecided then, anyone decides. */
+static uint64_t give_up_at(const struct sc_bounds *b, uint64_t timestamp)
+{
+    return timestamp + b->expiry_ns + b->receive_ns + b->send_ns + 2 * b->epsilon_ns;
+}
+
+/* Decides on a dead sender's last message if its receivers had their time and did not: they are
+ * dead as well, or there were none. -EAGAIN if it is not yet time. */
+int timing_overrule(struct view *view, int box, uint32_t lane, uint64_t position)
+{
+    struct pending m = {0};
+    struct slot head;
+    struct copy *copy;
+    uint64_t serial = 0, local = clock_from(sys_now());
+    for (int i = 0; i < view->count && !m.timestamp; i++)
+        if (slot_read_header(view, view->copy[i], box, lane, position, &head) == 0)
+            m.timestamp = head.timestamp;
+    bool over = local >= give_up_at(&view->domain->params.bounds, m.timestamp);
+    for (int i = 0; i < view->count && !over; i++) {
+        struct slot *slot = slot_at(view->domain, view->copy[i], box, lane, position);
+        uint64_t word = sealed_value(LOAD_ACQUIRE(&slot->decision));
+        if (!decision_is_for(word, position) || (word & 3) == UNDECIDED)
+            return -EAGAIN;
+    }
+    while ((copy = view_next(view, serial))) {
+        struct field f;
+        word_t *word = &slot_at(view->domain, copy, box, lane, position)->decision;
+        int rc = apply(word, position, overrule, &m, 0, false, &f);
+        if (rc == 0)
+            m.taken = (enum decision)f.d;
+        else if ((rc = view_doubt(view, copy, box)))
+            return rc;
+        serial = copy->serial + 1;
+    }
+    return view->count ? 0 : SC_LOST;
+}
+
 static uint32_t quorum_of(uint64_t addressed)
 {
     uint32_t n = (uint32_t)__builtin_popcountll(addressed);
@@ -150,7 +195,7 @@ static int advance_in(struct decider *d, struct copy *copy, uint32_t lane, uint6
     }
     if ((rc = apply(&slot->decision, position, nothing, m, quorum, false, &f)))
         return rc;
-    uint64_t give_up = m->timestamp + b->expiry_ns + b->receive_ns + b->send_ns + 2 * b->epsilon_ns;
+    uint64_t give_up = give_up_at(b, m->timestamp);
     if (f.d == UNDECIDED && f.nrd < quorum) {        /* 29 */
         if (local < give_up)
             return 0;
