@@ -130,6 +130,7 @@ static int join(struct sc_receiver *r)
     r->live_word = seal(r->owner.value);
     for (int i = 0; i < r->view.count; i++)
         FETCH_ADD_RELAXED(&mailbox_head(r->view.copy[i], r->box)->members, 1);
+    FENCE_SEQ_CST();                                 /* [L1] in lane.c */
     /* Messages may have passed while the cursors were being placed; none of them is ours yet. */
     if ((rc = place_cursors(r)))
         return rc;
@@ -239,6 +240,32 @@ int sc_receiver_wait_style(sc_receiver *r, uint64_t spin_ns)
 
 /* ---- looking ---- */
 
+/* Does the slot hold nothing yet, or a sound message of an earlier lap? */
+static bool is_absent(const struct sc_receiver *r, uint32_t lane)
+{
+    static const struct slot nothing;
+    const struct slot *slot = slot_at(r->domain, r->reading_from, r->box, lane,
+                                      r->lanes[lane].position);
+    struct slot head;
+    copy_from_shared(&head.position, &slot->position, SLOT_FIXED_BYTES);
+    if (memcmp(&head.position, &nothing.position, SLOT_FIXED_BYTES) == 0)
+        return true;
+    return head.position < r->lanes[lane].position && head.header_crc == slot_header_crc(&head);
+}
+
+/* The sender died before it reached this copy, and the others decided here all the same: against
+ * it, or they are still at it. 1: skipped, 0: wait, SC_COPY_FAILED: this copy has lost it. */
+static int skip_absent(struct sc_receiver *r, uint32_t lane, enum decision decided)
+{
+    if (decided == ACCEPT || !is_absent(r, lane))
+        return SC_COPY_FAILED;
+    if (decided == UNDECIDED)
+        return 0;
+    receiver_count(r, STAT_SAW_REJECTED, 1);
+    receiver_skip(r, lane);
+    return 1;
+}
+
 /* The next message of a lane, if it is accepted (eager) or at least written (crash, timing).
  * 1 found, 0 none, SC_COPY_FAILED. */
 int receiver_load_head(struct sc_receiver *r, uint32_t lane)
@@ -258,6 +285,12 @@ int receiver_load_head(struct sc_receiver *r, uint32_t lane)
             return SC_COPY_FAILED;
         if (!decision_is_for(sealed_value(decision), l->position))
             return 0;
+        if (slot_read_header(&r->view, r->reading_from, r->box, lane, l->position, &l->head)) {
+            int rc = skip_absent(r, lane, (enum decision)(sealed_value(decision) & 3));
+            return rc > 0 ? receiver_load_head(r, lane) : rc; /* once: its sender is dead */
+        }
+        l->has_head = true;
+        return 1;
     }
     if (slot_read_header(&r->view, r->reading_from, r->box, lane, l->position, &l->head))
         return SC_COPY_FAILED;
@@ -442,6 +475,8 @@ static int copy_payload(struct sc_receiver *r, uint32_t lane, const struct slot 
     if (r->domain->boxes[r->box].params.checksum &&
         crc32c(0, to, head->bytes) != head->payload_crc)
         return SC_COPY_FAILED;
+    if (guard_is_lost(r->reading_from->box_mapping[r->box]))
+        return SC_COPY_FAILED;                               /* zeros, perhaps unchecked ones */
     FENCE_ACQUIRE();                                         /* [R1] */
     return still_member(r) ? 0 : not_member(r);
 }
