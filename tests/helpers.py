@@ -40,7 +40,7 @@ def bounds(protocol: str, copies: int, **changes: int) -> Bounds:
     values = {
         "write_ns": 90 * NS_PER_MS // copies,
         "flag_ns": 10 * NS_PER_MS // copies,
-        "decide_ns": NS_PER_MS // 10 if protocol == "crash" else 40 * NS_PER_MS // copies,
+        "decide_ns": NS_PER_MS // 10 if protocol == "crash" else 240 * NS_PER_MS // copies,
         "read_ns": 5 * NS_PER_MS,
         "clear_ns": NS_PER_MS,
         "poll_ns": 5 * NS_PER_MS,
@@ -145,6 +145,7 @@ while not told() and i < most:
         rejected.append(text)
     i += 1
     time.sleep(pause)
+hear()
 while True:
     try:
         tx.send(f"{tag}:end".encode(), timeout=30)
