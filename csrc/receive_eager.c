@@ -60,7 +60,7 @@ static int look_at(struct sc_receiver *r, uint32_t lane, uint64_t *from)
      * take its line away from the sender. */
     uint64_t op = sealed_value(intent) >> 1;
     if (intent == seal(intent_busy(op)) && l->drained == seal(intent_done(op - 1)) &&
-        !r->thorough && (l->blocking_op != op || r->now - l->blocked_since < LOOK_AFTER_NS)) {
+        !r->thorough && l->resolved_op != op && (l->blocking_op != op || r->now - l->blocked_since < LOOK_AFTER_NS)) {
         *from = blocked_from(r, lane, intent);
         return 0;
     }
@@ -156,7 +156,9 @@ int relieve_eager(struct sc_receiver *r)
         int rc = resolve_operation(&r->view, lane, l->blocking_op, r->box, false, &decided);
         if (rc)
             return rc;
-        if (decided == REJECT)
+        /* Accepted: its flags are set now in every copy, so whoever finds no message of it has
+         * delivered them all. The intent of a dead sender may stand for ever; it stops nobody. */
+        if (decided != UNDECIDED)
             l->resolved_op = l->blocking_op;
         l->blocking_op = 0;
         receiver_count(r, STAT_RESOLVED, 1);

@@ -17,7 +17,7 @@ struct reading {
     uint64_t blocking_op;                            /* eager: operation that we wait for, or 0 */
     uint64_t blocked_since;
     uint64_t suspect_at;
-    uint64_t resolved_op;                            /* eager: decided against, by our own walk */
+    uint64_t resolved_op;                            /* eager: decided, and flagged, by our own walk */
 };
 
 /* Messages of `lane` before (ts, lane) may be delivered. */
