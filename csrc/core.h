@@ -72,6 +72,7 @@ int view_open(struct view *view, struct sc_domain *domain);
 int view_refresh(struct view *view);                 /* 0, or SC_LOST, SC_REMOVED */
 void view_fail(struct view *view, struct copy *copy);
 int view_doubt(struct view *view, struct copy *copy, int box);
+bool config_ok(uint64_t sealed_config);
 bool config_frozen(uint64_t sealed_config);
 int config_count(uint64_t sealed_config);
 uint64_t config_version(uint64_t sealed_config);

@@ -187,7 +187,7 @@ static int read_config(struct sc_domain *d, bool *born)
             continue;
         struct segment_header *h = header_of(&d->copies[i]);
         uint64_t config = LOAD_ACQUIRE(&h->config);
-        if (seal_ok(config) && (!newest || config_version(config) > config_version(newest)))
+        if (config_ok(config) && (!newest || config_version(config) > config_version(newest)))
             newest = config;
         *born = *born || LOAD_ACQUIRE(&h->born) == seal(1);
     }
@@ -346,8 +346,8 @@ int domain_find_later(struct sc_domain *d)
         if ((int)serials[i] < known || segment_open(d->name, serials[i], &copy, &f) != 0)
             continue;
         uint64_t config = LOAD_ACQUIRE(&header_of(&copy)->config);
-        if (memcmp(f.domain_id, d->id, sizeof d->id) == 0 && seal_ok(config) &&
-            config_count(config) > (int)serials[i] && config_count(config) <= (int)SERIALS_MAX)
+        if (memcmp(f.domain_id, d->id, sizeof d->id) == 0 && config_ok(config) &&
+            config_count(config) > (int)serials[i])
             target = config_count(config);
         segment_close(&copy);
     }

@@ -156,6 +156,10 @@ static int make_room(struct sc_sender *s, const struct operation *op)
         int box = __builtin_ctzll(rest);
         struct lane_view *own = &s->lanes[box];
         int rc = own->attached ? still_there(s, box) : attach(s, box);
+        if (rc == SC_REMOVED && own->attached) {     /* its place may be another mailbox's by now */
+            own->attached = false;
+            atomic_fetch_sub(&s->domain->boxes[box].users, 1);
+        }
         if (rc)
             return rc;
         if (own->position + op->count > own->limit) {

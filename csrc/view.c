@@ -36,7 +36,7 @@ static bool fail_in(struct copy *copy, uint64_t bits)
     }
 }
 
-static bool config_ok(uint64_t config)
+bool config_ok(uint64_t config)
 {
     return seal_ok(config) && config_count(config) >= 1 &&
            config_count(config) <= (int)SERIALS_MAX;

@@ -163,7 +163,7 @@ class Receiver:
 
     def receive_many(
         self,
-        max: int = _BATCH,  # noqa: A002 - the public name of api.md
+        max: int = _BATCH,
         *,
         timeout: float | None = None,
     ) -> list[Message]:

@@ -102,6 +102,8 @@ class Sender:
 
     def _destinations(self, to: str | Iterable[str] | None) -> int:
         if to is None:
+            if not self._boxes and self._box is not None:
+                raise error_from(lib.SC_REMOVED, self.name)
             if not self._boxes:
                 raise ValueError(f"{self.name} is a domain: say to which mailboxes, with to=[...]")
             return self._boxes
@@ -144,6 +146,7 @@ class Sender:
     def _fail(self, code: int, to: str | Iterable[str] | None) -> None:
         if code == lib.SC_REMOVED:
             self._known.clear()
+            self._boxes = 0  # the place may be another mailbox's by now
         raise error_from(code, self.name if to is None else f"{self.name} to {to}")
 
     def send_many(
