@@ -260,3 +260,32 @@ def unseal(word: bytes) -> int:
     value = int.from_bytes(word, "little") >> 16
     assert seal(value) == word, "not a sealed word"
     return value
+
+
+class Layout:
+    """Where things lie in a segment with one mailbox: csrc/layout.h, version 1."""
+
+    CONFIG, FAILED = 1024, 1032
+
+    def __init__(self, *, senders: int, receivers: int, message_size: int, capacity: int) -> None:
+        self.capacity = capacity
+        self.box = _round_up(4096 + senders * 256 + 256, 4096)
+        self.members = self.box + 128
+        row = _round_up(senders * 8, 64)
+        self.lanes = self.box + 256 + receivers * 256 + receivers * row
+        self.slots = self.lanes + senders * 64
+        self.slot_bytes = 64 + _round_up(message_size, 64)
+
+    def intent(self, lane: int) -> int:
+        return 4096 + lane * 256
+
+    def tail(self, lane: int) -> int:
+        return self.lanes + lane * 64
+
+    def slot(self, lane: int, position: int) -> int:
+        """The a-flag; the decision follows at +8, the header at +16, the payload at +64."""
+        return self.slots + (lane * self.capacity + position % self.capacity) * self.slot_bytes
+
+
+def _round_up(value: int, to: int) -> int:
+    return (value + to - 1) // to * to
