@@ -95,11 +95,11 @@ static inline unsigned char *at_place(const struct copy *copy, struct place wher
     return base + where.offset;
 }
 
-/* True when no copy has failed, appeared or been frozen since the last look. The loads are of
- * lines that hardly ever change. [V1] acquire: pairs with the release in fail_in and agree. */
+/* True when no copy has failed, appeared or been frozen since the last look; a view without copies
+ * is never current, or everything would succeed in it. The loads are of lines that hardly change. [V1] acquire: pairs with the release in fail_in and agree. */
 static inline bool view_is_current(const struct view *view)
 {
-    if (LOAD_RELAXED(&guard_faults) != view->faults)
+    if (LOAD_RELAXED(&guard_faults) != view->faults || view->count == 0)
         return false;
     for (int i = 0; i < view->count; i++) {
         const struct segment_header *h = header_of(view->copy[i]);
