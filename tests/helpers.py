@@ -40,7 +40,7 @@ def bounds(protocol: str, copies: int, **changes: int) -> Bounds:
     values = {
         "write_ns": 90 * NS_PER_MS // copies,
         "flag_ns": 10 * NS_PER_MS // copies,
-        "decide_ns": NS_PER_MS // 10 if protocol == "crash" else 240 * NS_PER_MS // copies,
+        "decide_ns": NS_PER_MS // 10 if protocol == "crash" else 160 * NS_PER_MS // copies,
         "read_ns": 5 * NS_PER_MS,
         "clear_ns": NS_PER_MS,
         "poll_ns": 5 * NS_PER_MS,

@@ -295,10 +295,11 @@ def test_all_copies_lost_is_told_to_senders_and_receivers(name: str, protocol: s
     with small(name, protocol=protocol) as box, box.sender() as tx, box.receiver() as rx:
         for copy in range(3):
             faults.kill_copy(box, copy)
-        with pytest.raises(shmcast.MailboxLost, match="create it again"):
-            tx.send(b"x")
-        with pytest.raises(shmcast.MailboxLost):
-            rx.receive(timeout=10)
+        for _ in range(2):  # also the second time
+            with pytest.raises(shmcast.MailboxLost, match="create it again"):
+                tx.send(b"x")
+            with pytest.raises(shmcast.MailboxLost):
+                rx.receive(timeout=10)
         with pytest.raises(shmcast.MailboxLost):
             box.sender()
         with pytest.raises(shmcast.MailboxLost):
@@ -328,10 +329,11 @@ def test_a_receiver_asleep_is_told_when_all_copies_are_lost(name: str, protocol:
 def test_removal_while_in_use_is_told_to_members(name: str, protocol: str) -> None:
     with small(name, protocol=protocol) as box, box.sender() as tx, box.receiver() as rx:
         Mailbox.remove(name)
-        with pytest.raises(shmcast.MailboxLost, match="removed"):
-            tx.send(b"x")
-        with pytest.raises(shmcast.MailboxLost, match="removed"):
-            rx.receive(timeout=10)
+        for _ in range(2):
+            with pytest.raises(shmcast.MailboxLost, match="removed"):
+                tx.send(b"x")
+            with pytest.raises(shmcast.MailboxLost, match="removed"):
+                rx.receive(timeout=10)
         assert segments_of(name) == []
         with small(name) as again, again.sender() as new_tx, again.receiver() as new_rx:
             new_tx.send(b"fresh")
