@@ -156,7 +156,10 @@ class Sender:
         timeout: float | None = None,
         to: str | Iterable[str] | None = None,
     ) -> Receipt:
-        """One operation: all of them or none, in a row, with consecutive timestamps."""
+        """One operation: all of them or none, in a row, with consecutive timestamps.
+
+        In `crash` and `timing` a batch is sent one by one: Rejected may come after the first few.
+        """
         count = len(messages)
         if not 1 <= count <= lib.SC_BATCH_MAX:
             raise ValueError(f"{self.name}: send 1 to {lib.SC_BATCH_MAX} at a time, not {count}")
