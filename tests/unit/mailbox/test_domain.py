@@ -215,6 +215,32 @@ def test_mailboxes_made_and_removed_leave_no_memory_behind(domain: Domain) -> No
     assert domain.mailboxes() == []
 
 
+def test_processes_that_race_for_a_name_do_not_both_get_it(domain: Domain, start: Start) -> None:
+    children = [
+        start(
+            """
+            domain = shmcast.Domain.open(args[0])
+            say("ready")
+            for name in iter(hear, ""):
+                try:
+                    domain.create_mailbox(name, message_size=8, capacity=2, receivers=1)
+                    say(1)
+                except FileExistsError:
+                    say(0)
+            """,
+            domain.name,
+        )
+        for _ in range(2)
+    ]
+    assert [child.heard() for child in children] == ["ready", "ready"]
+    for i in range(20):
+        for child in children:
+            child.tell(f"m{i}")
+        made = sum(child.heard() for child in children)
+        assert made <= 1
+        assert domain.mailboxes().count(f"m{i}") == made
+
+
 def test_a_name_is_given_once(domain: Domain) -> None:
     domain.create_mailbox("a")
     with pytest.raises(FileExistsError):

@@ -266,6 +266,22 @@ def test_a_full_lane_raises_not_before_its_deadline_and_sends_nothing(
         assert box.stats().senders[0].full == 1
 
 
+def test_a_batch_without_room_sends_none_of_it(name: str, protocol: str) -> None:
+    with (
+        small(name, protocol=protocol, bounds=bounds(protocol, 3)) as box,
+        box.sender() as tx,
+        box.receiver() as rx,
+    ):
+        tx.send_many([b"0", b"1", b"2"])
+        with pytest.raises(shmcast.MailboxFull):
+            tx.send_many([b"3", b"4"], timeout=0.01)
+        receipt = tx.send(b"5")
+        got = [rx.receive(timeout=10) for _ in range(4)]
+        assert [m.data for m in got] == [b"0", b"1", b"2", b"5"]
+        assert [m.sequence for m in got] == [0, 1, 2, 3]
+        assert receipt.sequence == 3
+
+
 def test_room_that_comes_in_time_lets_the_send_go_on(name: str, protocol: str) -> None:
     with (
         small(name, protocol=protocol, bounds=bounds(protocol, 3)) as box,
