@@ -48,9 +48,11 @@ struct copy *view_next(const struct view *view, uint64_t serial)
     return NULL;
 }
 
+enum when_frozen { WAIT, GO_ON, STOP };
+
 /* With `has_estimate` false the first copy's value becomes the estimate. */
 static int walk(struct view *view, struct place where, enum age_shift shift, bool has_estimate,
-                uint64_t *estimate, bool frozen_by_us)
+                uint64_t *estimate, enum when_frozen when_frozen)
 {
     uint64_t serial = 0;
     for (;;) {
@@ -70,8 +72,11 @@ static int walk(struct view *view, struct place where, enum age_shift shift, boo
         }
         FENCE_SEQ_CST();                             /* [A2] */
         int rc = view_is_current(view) ? 0 : view_refresh(view);
-        if (rc == 0 && config_frozen(view->config) && !frozen_by_us)
+        bool frozen = rc == 0 && config_frozen(view->config);
+        if (frozen && when_frozen == WAIT)
             rc = view_wait_thawed(view, FOREVER);
+        if (frozen && when_frozen == STOP)
+            rc = SC_FROZEN;
         if (rc)
             return rc;
         if (!view_next(view, serial))
@@ -83,7 +88,15 @@ int agree(struct view *view, struct place where, enum age_shift shift, uint64_t 
           uint64_t *decided)
 {
     *decided = proposal;
-    return walk(view, where, shift, true, decided, false);
+    return walk(view, where, shift, true, decided, WAIT);
+}
+
+/* For whoever must not keep the freezer waiting: SC_FROZEN, with the value held so far. */
+int agree_unless_frozen(struct view *view, struct place where, enum age_shift shift,
+                        uint64_t proposal, uint64_t *decided)
+{
+    *decided = proposal;
+    return walk(view, where, shift, true, decided, STOP);
 }
 
 /* For the one process that froze the configuration, and for a sender inside its operation: the
@@ -92,13 +105,13 @@ int agree_while_frozen(struct view *view, struct place where, enum age_shift shi
                        uint64_t proposal, uint64_t *decided)
 {
     *decided = proposal;
-    return walk(view, where, shift, true, decided, true);
+    return walk(view, where, shift, true, decided, GO_ON);
 }
 
 /* The word's value, after completing a walk that somebody left half done. */
 int settle(struct view *view, struct place where, enum age_shift shift, uint64_t *value)
 {
-    return walk(view, where, shift, false, value, true);
+    return walk(view, where, shift, false, value, GO_ON);
 }
 
 /* For words that only grow and have one writer: the writer stored the value in one copy after

@@ -72,6 +72,7 @@ int view_open(struct view *view, struct sc_domain *domain);
 int view_refresh(struct view *view);                 /* 0, or SC_LOST, SC_REMOVED */
 void view_fail(struct view *view, struct copy *copy);
 int view_doubt(struct view *view, struct copy *copy, int box);
+bool config_ok(uint64_t sealed_config);
 bool config_frozen(uint64_t sealed_config);
 int config_count(uint64_t sealed_config);
 uint64_t config_version(uint64_t sealed_config);
@@ -94,11 +95,11 @@ static inline unsigned char *at_place(const struct copy *copy, struct place wher
     return base + where.offset;
 }
 
-/* True when no copy has failed, appeared or been frozen since the last look. The loads are of
- * lines that hardly ever change. [V1] acquire: pairs with the release in fail_in and agree. */
+/* True when no copy has failed, appeared or been frozen since the last look; a view without copies
+ * is never current, or everything would succeed in it. The loads are of lines that hardly change. [V1] acquire: pairs with the release in fail_in and agree. */
 static inline bool view_is_current(const struct view *view)
 {
-    if (LOAD_RELAXED(&guard_faults) != view->faults)
+    if (LOAD_RELAXED(&guard_faults) != view->faults || view->count == 0)
         return false;
     for (int i = 0; i < view->count; i++) {
         const struct segment_header *h = header_of(view->copy[i]);
@@ -114,6 +115,8 @@ int carry(word_t *word, enum age_shift shift, uint64_t *estimate);
 struct copy *view_next(const struct view *view, uint64_t serial);
 int agree(struct view *view, struct place where, enum age_shift shift, uint64_t proposal,
           uint64_t *decided);
+int agree_unless_frozen(struct view *view, struct place where, enum age_shift shift,
+                        uint64_t proposal, uint64_t *decided);
 int agree_while_frozen(struct view *view, struct place where, enum age_shift shift,
                        uint64_t proposal, uint64_t *decided);
 int settle(struct view *view, struct place where, enum age_shift shift, uint64_t *value);
@@ -149,7 +152,7 @@ void segment_close(struct copy *copy);
 
 /* ---- domain.c ---- */
 int domain_adopt_copy(struct sc_domain *domain, int serial);
-bool domain_adopt_newer(struct sc_domain *domain);
+int domain_find_later(struct sc_domain *domain);
 int domain_inspect(struct sc_domain *domain, struct view *view);
 void domain_retire_failed(struct sc_domain *domain);
 
@@ -175,13 +178,17 @@ static inline struct place lane_place(uint32_t lane, size_t field)
 }
 
 /* ---- turn.c: threads of this process use a handle one after the other ---- */
-struct turn { _Atomic uint32_t taken; };
-int turn_wait(struct turn *turn, uint64_t deadline);
+struct turn {
+    _Atomic uint32_t taken;
+    _Atomic bool ended;                              /* nobody gets a turn any more */
+};
+int turn_wait(struct turn *turn, uint64_t deadline); /* 0, SC_TIMEOUT, SC_CLOSED */
 static inline int turn_take(struct turn *turn, uint64_t deadline)
 {
     uint32_t free = 0;
     return CAS_ACQ_REL(&turn->taken, &free, 1) ? 0 : turn_wait(turn, deadline);
 }
+int turn_end(struct turn *turn);                     /* the last turn; -EALREADY if it was taken */
 /* A plain store: an exchange here would wait for every store of the operation to be visible. */
 static inline void turn_give(struct turn *turn) { STORE_RELEASE(&turn->taken, 0); }
 
@@ -204,6 +211,7 @@ struct lane_view {                                   /* one lane of one mailbox 
     uint64_t position;                               /* next to write, or to read */
     uint64_t limit;                                  /* positions below may be written */
     uint64_t members;                                /* the mailbox's counter, when last looked */
+    uint64_t failed;                                 /* which copies were out then */
     uint64_t receivers;                              /* set of places that were taken then */
 };
 static inline struct slot *slot_at(const struct sc_domain *d, const struct copy *copy, int box,

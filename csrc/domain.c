@@ -188,7 +188,7 @@ static int read_config(struct sc_domain *d, bool *born)
             continue;
         struct segment_header *h = header_of(&d->copies[i]);
         uint64_t config = LOAD_ACQUIRE(&h->config);
-        if (seal_ok(config) && (!newest || config_version(config) > config_version(newest)))
+        if (config_ok(config) && (!newest || config_version(config) > config_version(newest)))
             newest = config;
         *born = *born || LOAD_ACQUIRE(&h->born) == seal(1);
     }
@@ -257,7 +257,8 @@ void sc_domain_close(sc_domain *d)
     free(d);
 }
 
-/* Says so in every copy first, then takes the names away. Members find out at their next step. */
+/* Says so in every copy, then takes the names away. Members find out at their next step. The first
+ * name goes before anything is said: whoever may not unlink it may not end the domain either. */
 int sc_domain_remove(const char *name)
 {
     uint64_t serials[SERIALS_MAX];
@@ -273,13 +274,19 @@ int sc_domain_remove(const char *name)
         int opened = segment_open(name, serials[i], &copy, &f);
         if (opened == -EACCES || opened == -EPERM)
             return opened;
+        if (i == 0 && (rc = segment_unlink(name, serials[0])) && rc != SC_MISSING) {
+            if (opened == 0)
+                segment_close(&copy);
+            return rc;
+        }
         if (opened == 0) {
             STORE_RELEASE(&header_of(&copy)->removed, seal(1));
             STORE_RELEASE(&header_of(&copy)->failed, seal(SEAL_MAX)); /* makes everyone look */
             segment_close(&copy);
         }
     }
-    for (int i = 0; i < count; i++) {
+    rc = 0;
+    for (int i = 1; i < count; i++) {
         int unlinked = segment_unlink(name, serials[i]);
         if (unlinked && unlinked != SC_MISSING)
             rc = unlinked;
@@ -326,19 +333,29 @@ int domain_adopt_copy(struct sc_domain *d, int serial)
     return rc;
 }
 
-/* Everything this process knew of is gone. While it was not looking, others may have made new
- * copies, and the last copy that could have told it may have died since: look at the names. */
-bool domain_adopt_newer(struct sc_domain *d)
+/* Every copy that we know of is gone. Perhaps they were replaced while we did not look: a later
+ * segment of our domain whose own configuration counts it can stand alone. Returns how many
+ * serials were added. */
+int domain_find_later(struct sc_domain *d)
 {
     uint64_t serials[SERIALS_MAX];
-    int known = LOAD_ACQUIRE(&d->copy_count);
+    int known = LOAD_ACQUIRE(&d->copy_count), target = known;
     int named = segment_list(d->name, serials, SERIALS_MAX);
-    if (named <= 0 || (int)serials[named - 1] < known)
-        return false;
-    for (int i = known; i <= (int)serials[named - 1]; i++)
-        if (domain_adopt_copy(d, i))
+    for (int i = 0; i < named; i++) {
+        struct copy copy;
+        struct segment_fixed f;
+        if ((int)serials[i] < known || segment_open(d->name, serials[i], &copy, &f) != 0)
+            continue;
+        uint64_t config = LOAD_ACQUIRE(&header_of(&copy)->config);
+        if (memcmp(f.domain_id, d->id, sizeof d->id) == 0 && config_ok(config) &&
+            config_count(config) > (int)serials[i])
+            target = config_count(config);
+        segment_close(&copy);
+    }
+    while (LOAD_ACQUIRE(&d->copy_count) < target)
+        if (domain_adopt_copy(d, LOAD_ACQUIRE(&d->copy_count)))
             break;
-    return LOAD_ACQUIRE(&d->copy_count) > known;
+    return LOAD_ACQUIRE(&d->copy_count) - known;
 }
 
 /* Gives back the memory of copies that have failed and been replaced. Their addresses stay

@@ -44,8 +44,13 @@ static struct mapping *mapping_of(uintptr_t address)
 /* If the previous handler brings the signal back to us, it has given up: so do we. */
 static void pass_on(int signal_number, siginfo_t *info, void *context)
 {
+    bool sent = info->si_code <= 0;                  /* by kill() or raise(), not by an access */
+    if (sent && !passing_on && previous.sa_handler == SIG_IGN)
+        return;
     if (passing_on || previous.sa_handler == SIG_DFL || previous.sa_handler == SIG_IGN) {
-        signal(SIGBUS, SIG_DFL);                     /* the access repeats and ends the process */
+        signal(SIGBUS, SIG_DFL);                     /* an access repeats and ends the process */
+        if (sent)
+            raise(SIGBUS);
         return;
     }
     passing_on = 1;

@@ -113,6 +113,7 @@ static int join(struct sc_receiver *r)
     r->live_word = seal(r->owner.value);
     for (int i = 0; i < r->view.count; i++)
         FETCH_ADD_RELAXED(&mailbox_head(r->view.copy[i], r->box)->members, 1);
+    FENCE_SEQ_CST();                                 /* [L1] in lane.c */
     /* Messages may have passed while the cursors were being placed; none of them is ours yet. */
     if ((rc = place_cursors(r)))
         return rc;
@@ -138,6 +139,7 @@ int sc_receiver_open(sc_domain *d, int box, uint64_t deadline, sc_receiver **out
         return -ENOMEM;
     deadline = absolute(deadline);
     r->domain = d;
+    r->fork_generation = d->fork_generation;
     r->box = box;
     r->spin_ns = DEFAULT_SPIN_NS;
     rc = view_open(&r->view, d);
@@ -163,35 +165,28 @@ int sc_receiver_open(sc_domain *d, int box, uint64_t deadline, sc_receiver **out
 
 int receiver_enter(struct sc_receiver *r, uint64_t deadline)
 {
-    int rc = check_usable(r->domain);
-    if (rc == 0 && LOAD_RELAXED(&r->closing))
-        rc = SC_CLOSED;
-    if (rc == 0 && turn_take(&r->turn, deadline))
-        rc = SC_TIMEOUT;
-    if (rc == 0 && LOAD_RELAXED(&r->closing)) {      /* closed while we waited for our turn */
-        turn_give(&r->turn);
-        rc = SC_CLOSED;
-    }
-    return rc;
+    if (r->fork_generation != sys_fork_generation())
+        return SC_FORKED;
+    return turn_take(&r->turn, deadline);
 }
 
 void receiver_exit(struct sc_receiver *r) { turn_give(&r->turn); }
 
+/* The last turn is never given back; see sc_sender_close. */
 int sc_receiver_close(sc_receiver *r)
 {
-    int rc = check_usable(r->domain);
-    if (rc || EXCHANGE(&r->closing, true))
-        return rc;
-    turn_take(&r->turn, FOREVER);                    /* whoever is inside leaves soon: `closing` */
+    if (r->fork_generation != sys_fork_generation())
+        return SC_FORKED;
+    if (turn_end(&r->turn))
+        return 0;
     if (r->decider)
         decider_stop(r);
     if (r->viewing)
         COUNT_DOWN(&r->domain->leases);
-    rc = view_refresh(&r->view);
+    int rc = view_refresh(&r->view);
     if (rc == 0)
         rc = receiver_release(&r->view, r->box, &r->owner);
     COUNT_DOWN(&r->domain->boxes[r->box].users);
-    turn_give(&r->turn);
     return rc;
 }
 

@@ -8,6 +8,11 @@
  * A receiver that joins is not missed: it puts its cursors and goes LIVE before it reads the clock
  * for its entry time. A sender that has not seen it yet frees only slots whose messages were
  * stamped before that, and those are not the newcomer's.
+ *
+ * [L1] newcomer: LIVE, count `members`; fence; look for the lanes' ends.
+ *      sender:   set a-flags; fence (ring_all); look at `members`.
+ *      So either the sender sees the newcomer, or the newcomer's cursor is where the sender was
+ *      when it last looked, and the slots that it frees are behind the cursor.
  */
 #include "core.h"
 #include "crc32c.h"
@@ -36,17 +41,26 @@ int slot_read_header(struct view *view, struct copy *copy, int box, uint32_t lan
     return SC_COPY_FAILED;
 }
 
-/* Is position p taken in this copy: accepted, or, in the timed protocols, written at all? */
-static int is_taken(struct view *view, struct copy *copy, int box, uint32_t lane, uint64_t p)
+/* Is position *p taken in this copy: accepted, or, in the timed protocols, written at all? If so,
+ * *p moves behind it. A slot that shows a later lap was taken and freed while we looked: then
+ * everything before that later message was taken too, and we go on behind it. */
+static int pass_taken(struct view *view, struct copy *copy, int box, uint32_t lane, uint64_t *p)
 {
-    const struct slot *slot = slot_at(view->domain, copy, box, lane, p);
+    const struct slot *slot = slot_at(view->domain, copy, box, lane, *p);
     uint64_t accepted = LOAD_ACQUIRE(&slot->accepted), decision = LOAD_ACQUIRE(&slot->decision);
     if (!seal_ok(accepted) || !seal_ok(decision))
         return SC_COPY_FAILED;
-    if (sealed_value(accepted) == p + 1)
-        return 1;
-    return view->domain->params.protocol != SC_EAGER &&
-           decision_is_for(sealed_value(decision), p);
+    uint64_t behind = sealed_value(accepted);        /* position + 1 */
+    if (view->domain->params.protocol != SC_EAGER) {
+        uint64_t ahead = (sealed_value(decision) >> 17) - (*p + 1);
+        ahead &= 0x7fffffff;                         /* the tag has 31 bits */
+        if (ahead < UINT64_C(1) << 30 && *p + 1 + ahead > behind)
+            behind = *p + 1 + ahead;
+    }
+    if (behind <= *p)
+        return 0;
+    *p = behind;
+    return 1;
 }
 
 /* The first position that no copy knows of. */
@@ -63,8 +77,8 @@ int lane_tail(struct view *view, int box, uint32_t lane, uint64_t *position)
     while ((copy = view_next(view, serial))) {
         uint64_t p = tail;
         int taken;
-        while ((taken = is_taken(view, copy, box, lane, p)) == 1)
-            p++;
+        while ((taken = pass_taken(view, copy, box, lane, &p)) == 1)
+            ;
         if (taken < 0) {
             if ((rc = view_doubt(view, copy, box)))
                 return rc;
@@ -95,14 +109,16 @@ static int cursor(struct view *view, int box, uint32_t receiver, uint32_t lane, 
     return greatest(view, where, value);
 }
 
-/* Looks at the list of receivers again if it has changed. */
+/* Looks at the list of receivers again if it has changed, or if it was another copy's: counters
+ * of two copies differ when somebody died between them, so equal values there mean nothing. */
 void lane_members(struct view *view, int box, struct lane_view *own)
 {
-    uint64_t members = LOAD_ACQUIRE(&mailbox_head(view->copy[0], box)->members);
-    if (members == own->members)
+    uint64_t members = LOAD_ACQUIRE(&mailbox_head(view->copy[0], box)->members); /* [L1] */
+    if (members == own->members && view->failed == own->failed)
         return;
     own->receivers = live_receivers(view->domain, view->copy[0], box);
     own->members = members;
+    own->failed = view->failed;
 }
 
 /* Looks how far every receiver is and raises the limit. */

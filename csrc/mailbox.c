@@ -256,6 +256,23 @@ static void give_pages_back(struct view *view, const struct directory_entry *e)
                   (off_t)e->bytes);
 }
 
+/* Two processes may make the same name at once. Each goes LIVE, then looks: whoever sees the other
+ * gives way, so that nobody keeps a name that somebody else has kept. Both may give way. */
+static int is_the_only(struct view *view, int box, const char *name)
+{
+    for (int other = 0; other < (int)view->domain->params.mailboxes; other++) {
+        struct owner owner;
+        struct directory_entry e;
+        int rc = other == box ? 0 : owner_read(view, directory_place(view->domain, other), &owner);
+        if (rc == 0 && other != box && owner_state(owner.value) == OWNER_LIVE &&
+            (rc = read_entry(view, other, &e)) == 0 && strcmp(e.name, name) == 0)
+            return SC_EXISTS;
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
 int sc_mailbox_create(sc_domain *d, const char *name, const struct sc_mailbox_params *params,
                       uint64_t deadline)
 {
@@ -290,8 +307,8 @@ int sc_mailbox_create(sc_domain *d, const char *name, const struct sc_mailbox_pa
     d->boxes[box].version = owner.value;
     STORE_RELEASE(&d->boxes[box].open, rc == 0);
     pthread_mutex_unlock(&d->lock);
-    if (rc == 0 && sc_mailbox_find(d, name) != box)
-        rc = SC_EXISTS;                              /* another process made it at the same time */
+    if (rc == 0)
+        rc = is_the_only(&view, box, name);
     if (rc) {
         owner_release(&view, &owner);
         give_pages_back(&view, &e);

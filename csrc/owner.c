@@ -79,6 +79,27 @@ __attribute__((constructor)) static void watch_forks(void)
     pthread_atfork(lock_claims, unlock_claims, unlock_claims);
 }
 
+/* CLAIMED -> OWNED. Whoever replaces a copy waits until nothing is OWNED, and we would wait for its
+ * freeze to end: so one that comes in the middle makes us step back and try again later. */
+static int take(struct view *view, struct owner *owner, uint32_t pid)
+{
+    uint64_t wanted = make(owner_version(owner->value) + 1, OWNER_OWNED, pid), decided;
+    int rc = agree_unless_frozen(view, owner->where, AGE_OWNER, wanted, &decided);
+    if (rc == 0 || rc == SC_FROZEN)
+        owner->value = decided;
+    if (rc == 0)
+        return decided == wanted ? 0 : SC_EXISTS;
+    if (rc != SC_FROZEN)
+        return rc;
+    if (decided == wanted) {
+        uint64_t back = make(owner_version(wanted) + 1, OWNER_FREE, 0);
+        if ((rc = agree_while_frozen(view, owner->where, AGE_OWNER, back, &owner->value)))
+            return rc;
+    }
+    rc = view_wait_thawed(view, FOREVER);
+    return rc ? rc : SC_EXISTS;
+}
+
 int owner_claim(struct view *view, struct owner *owner)
 {
     uint32_t pid = sys_self().pid;
@@ -92,7 +113,7 @@ int owner_claim(struct view *view, struct owner *owner)
     if (rc == 0)
         rc = agree_identity(view, owner);
     if (rc == 0)
-        rc = step(view, owner, OWNER_OWNED, pid);
+        rc = take(view, owner, pid);
     pthread_mutex_unlock(&one_claim);
     return rc;
 }

@@ -33,12 +33,37 @@ int sc_receiver_wait_style(sc_receiver *r, uint64_t spin_ns)
 
 /* ---- looking ---- */
 
-/* `crash` and `timing`: a message that is written, decided or not. One that was decided against
- * need not be here at all: its sender died before it came to this copy. 1, 0, SC_COPY_FAILED. */
+/* Does the slot hold nothing yet, or a sound message of an earlier lap? */
+static bool is_absent(const struct sc_receiver *r, uint32_t lane)
+{
+    static const struct slot nothing;
+    const struct slot *slot = slot_at(r->domain, r->reading_from, r->box, lane,
+                                      r->lanes[lane].position);
+    struct slot head;
+    copy_from_shared(&head.position, &slot->position, SLOT_FIXED_BYTES);
+    if (memcmp(&head.position, &nothing.position, SLOT_FIXED_BYTES) == 0)
+        return true;
+    return head.position < r->lanes[lane].position && head.header_crc == slot_header_crc(&head);
+}
+
+/* The sender died before it reached this copy, and the others decided here all the same: against
+ * it, or they are still at it. 1: skipped, 0: wait, SC_COPY_FAILED: this copy has lost it. */
+static int skip_absent(struct sc_receiver *r, uint32_t lane, enum decision decided)
+{
+    if (decided == ACCEPT || !is_absent(r, lane))
+        return SC_COPY_FAILED;
+    if (decided == UNDECIDED)
+        return 0;
+    receiver_count(r, STAT_SAW_REJECTED, 1);
+    receiver_skip(r, lane);
+    return 1;
+}
+
+/* `crash` and `timing`: a message that is written, decided or not. 1, 0, SC_COPY_FAILED. */
 static int find_written(struct sc_receiver *r, uint32_t lane)
 {
     struct reading *l = &r->lanes[lane];
-    for (;; receiver_skip(r, lane)) {
+    for (;;) {
         const struct slot *slot = slot_at(r->domain, r->reading_from, r->box, lane, l->position);
         uint64_t decision = LOAD_ACQUIRE(&slot->decision);   /* [T1] */
         if (!seal_ok(decision))
@@ -49,10 +74,9 @@ static int find_written(struct sc_receiver *r, uint32_t lane)
             l->has_head = true;
             return 1;
         }
-        enum decision d = (enum decision)(sealed_value(decision) & 3);
-        if (d != REJECT)
-            return d == ACCEPT ? SC_COPY_FAILED : 0;
-        receiver_count(r, STAT_SAW_REJECTED, 1);
+        int skipped = skip_absent(r, lane, (enum decision)(sealed_value(decision) & 3));
+        if (skipped <= 0)
+            return skipped;
     }
 }
 
@@ -213,7 +237,7 @@ static int await_run(struct sc_receiver *r, uint64_t deadline, struct run *run)
             return SC_CLOSED;
         if (r->now >= deadline)
             return SC_TIMEOUT;
-        if (LOAD_RELAXED(&r->closing))
+        if (LOAD_RELAXED(&r->turn.ended))
             return SC_CLOSED;
         if (!since)
             since = r->now;
@@ -256,6 +280,8 @@ static int copy_payload(struct sc_receiver *r, uint32_t lane, const struct slot 
     if (r->domain->boxes[r->box].params.checksum &&
         crc32c(0, to, head->bytes) != head->payload_crc)
         return SC_COPY_FAILED;
+    if (guard_is_lost(r->reading_from->box_mapping[r->box]))
+        return SC_COPY_FAILED;                               /* zeros, perhaps unchecked ones */
     FENCE_ACQUIRE();                                         /* [R1] */
     return still_member(r) ? 0 : not_member(r);
 }

@@ -60,7 +60,8 @@ static int look_at(struct sc_receiver *r, uint32_t lane, uint64_t *from)
      * take its line away from the sender. */
     uint64_t op = sealed_value(intent) >> 1;
     if (intent == seal(intent_busy(op)) && l->drained == seal(intent_done(op - 1)) &&
-        l->resolved_op != op && !r->thorough && (l->blocking_op != op || r->now - l->blocked_since < LOOK_AFTER_NS)) {
+        l->resolved_op != op && !r->thorough &&
+        (l->blocking_op != op || r->now - l->blocked_since < LOOK_AFTER_NS)) {
         *from = blocked_from(r, lane, intent);
         return 0;
     }

@@ -17,7 +17,7 @@ struct reading {
     uint64_t blocking_op;                            /* eager: operation that we wait for, or 0 */
     uint64_t blocked_since;
     uint64_t suspect_at;
-    uint64_t resolved_op;                            /* eager: ended by our own walk */
+    uint64_t resolved_op;                            /* eager: decided, and flagged, by our own walk */
 };
 
 /* Messages of `lane` before (ts, lane) may be delivered. */
@@ -31,6 +31,7 @@ struct decider;
 
 struct sc_receiver {
     struct sc_domain *domain;
+    uint32_t fork_generation;
     struct view view;
     struct copy *reading_from;                       /* lanes[] was read in this copy */
     int box;
@@ -44,7 +45,6 @@ struct sc_receiver {
     uint64_t last_ts;                                /* of the last delivered message */
     uint32_t last_lane;
     struct turn turn;
-    _Atomic bool closing;
     bool leaving;
     bool thorough;                                   /* about to sleep: look at everything */
     bool viewing;

@@ -22,6 +22,7 @@
 #include "crc32c.h"
 
 #define QUIET_POLL_NS 20000
+#define RIVAL_POLL_NS 1000000
 
 static const struct place config_at = {-1, offsetof(struct segment_header, config)};
 static const struct place replacer_at = {-1, offsetof(struct segment_header, replacer)};
@@ -108,21 +109,25 @@ static uint64_t decision_of(struct view *view, int box, uint32_t lane, uint64_t 
     return value;
 }
 
-/* A copy that holds the message sound and whole. */
-static struct copy *sound_source(struct view *view, int box, uint32_t lane, uint64_t position,
-                                 struct slot *header)
+/* Copies one message from the first copy that still holds it whole. None does if its sender left it
+ * half written and it was decided against. */
+static void copy_message(struct view *view, struct copy *to, int box, uint32_t lane,
+                        uint64_t position)
 {
-    uint64_t serial = 0;
-    struct copy *copy;
-    while ((copy = view_next(view, serial))) {
-        struct slot *slot = slot_at(view->domain, copy, box, lane, position);
-        if (slot_read_header(view, copy, box, lane, position, header) == 0 &&
-            (!view->domain->boxes[box].params.checksum ||
-             crc32c(0, slot->payload, header->bytes) == header->payload_crc))
-            return copy;
-        serial = copy->serial + 1;
+    struct sc_domain *d = view->domain;
+    struct slot *target = slot_at(d, to, box, lane, position), header;
+    for (int i = 0; i < view->count; i++) {
+        struct copy *from = view->copy[i];
+        const struct slot *source = slot_at(d, from, box, lane, position);
+        if (slot_read_header(view, from, box, lane, position, &header))
+            continue;
+        copy_to_shared(&target->position, &header.position, SLOT_FIXED_BYTES);
+        memcpy(target->payload, source->payload, header.bytes);
+        bool whole = !d->boxes[box].params.checksum ||
+                     crc32c(0, target->payload, header.bytes) == header.payload_crc;
+        if (whole && !guard_is_lost(from->box_mapping[box]))
+            return;
     }
-    return NULL;
 }
 
 static int copy_words(struct view *view, struct copy *to, int box, uint32_t lane, uint64_t index)
@@ -147,14 +152,8 @@ static int copy_slots(struct view *view, struct copy *to, int box, uint32_t lane
         rc = copy_words(view, to, box, lane, i);
     if (rc)
         return rc;
-    for (uint64_t p = all.limit - d->boxes[box].params.capacity; p < all.position; p++) {
-        struct slot header, *target = slot_at(d, to, box, lane, p);
-        struct copy *source = sound_source(view, box, lane, p, &header);
-        if (!source)
-            continue;                                /* left half written and decided against */
-        copy_to_shared(&target->position, &header.position, SLOT_FIXED_BYTES);
-        memcpy(target->payload, slot_at(d, source, box, lane, p)->payload, header.bytes);
-    }
+    for (uint64_t p = all.limit - d->boxes[box].params.capacity; p < all.position; p++)
+        copy_message(view, to, box, lane, p);
     return 0;
 }
 
@@ -171,7 +170,9 @@ static int copy_box(struct view *view, struct copy *to, int box)
     if ((rc = carry_owner(view, to, directory_place(d, box))) ||
         owner_state(entry.value) != OWNER_LIVE)
         return rc;
-    if ((rc = mailbox_use(view, box)) || (rc = segment_map_box(to, box, m->offset, m->at.bytes)))
+    /* The mailbox may be younger than the new segment, so the segment may be too short. */
+    if ((rc = mailbox_use(view, box)) || (rc = segment_grow(to, m->offset, m->at.bytes)) ||
+        (rc = segment_map_box(to, box, m->offset, m->at.bytes)))
         return rc;
     STORE_RELAXED(&mailbox_head(to, box)->members,
                   LOAD_RELAXED(&mailbox_head(view->copy[0], box)->members));
@@ -299,11 +300,15 @@ static int freeze_and_copy(struct view *view, struct copy *new_copy, uint64_t de
     if (rc == 0)
         rc = copy_everything(view, new_copy);
     if (rc == 0) {
-        STORE_RELEASE(&header_of(new_copy)->config, seal(next));
+        /* Not yet `next`: somebody who opens the domain now would believe it, though the walk may
+         * still be lost to whoever ends our freeze. */
+        STORE_RELEASE(&header_of(new_copy)->config, view->config);
         rc = segment_link(d->name, new_copy);
     }
     if (rc == 0)
         rc = configure(view, next);
+    if (rc == 0)
+        STORE_RELEASE(&header_of(new_copy)->config, seal(next)); /* it can stand alone now */
     if (rc) {
         segment_unlink(d->name, new_copy->serial);
         configure(view, config_make(version + 2, false, count));
@@ -321,13 +326,12 @@ static int claim_right(struct view *view, struct owner *right)
     return rc ? rc : owner_claim(view, right);
 }
 
-/* Returns 1 if a copy was replaced, 0 if none has failed. */
-int sc_domain_replace(sc_domain *d, uint64_t deadline)
+/* SC_EXISTS: somebody else is at it, or has ended our freeze. */
+static int replace_once(sc_domain *d, uint64_t deadline)
 {
     struct view view;
     struct owner right;
     struct copy new_copy;
-    deadline = absolute(deadline);
     int rc = check_usable(d);
     if (rc == 0)
         rc = view_open(&view, d);
@@ -359,4 +363,18 @@ int sc_domain_replace(sc_domain *d, uint64_t deadline)
             segment_unlink(d->name, (uint64_t)i);
     domain_retire_failed(d);
     return 1;
+}
+
+/* Returns 1 if a copy was replaced, 0 if none has failed: any more, if another process was faster. */
+int sc_domain_replace(sc_domain *d, uint64_t deadline)
+{
+    deadline = absolute(deadline);
+    for (;;) {
+        int rc = replace_once(d, deadline);
+        if (rc != SC_EXISTS)
+            return rc;
+        if (sys_now() >= deadline)
+            return SC_FROZEN;
+        sys_sleep_until(sys_now() + RIVAL_POLL_NS);
+    }
 }

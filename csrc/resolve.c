@@ -25,25 +25,30 @@ static int accept_slot(struct view *view, int box, uint32_t lane, uint64_t posit
     return 0;
 }
 
-/* Sets the flags of the operation's messages in one mailbox: they stand in a row at the tail. */
+/* Does the message at this position belong to the operation? Any copy may tell: its header is
+ * in all of them before the operation can be accepted. */
+static bool belongs_to(struct view *view, int box, uint32_t lane, uint64_t position, uint64_t op)
+{
+    for (int i = 0; i < view->count; i++) {
+        struct slot header;
+        if (slot_read_header(view, view->copy[i], box, lane, position, &header) == 0)
+            return header.op_or_addressed == op;
+    }
+    return false;
+}
+
+/* Sets the flags of the operation's messages in one mailbox. They stand in a row around the tail:
+ * those before it are flagged in some copy, but perhaps not in all, if their sender died between
+ * two copies; a copy without the flag would lose them when the others fail. */
 static int accept_messages(struct view *view, int box, uint32_t lane, uint64_t op)
 {
-    for (;;) {
-        uint64_t position;
-        struct slot header;
-        int rc = lane_tail(view, box, lane, &position);
-        if (rc)
-            return rc;
-        struct copy *copy = view_next(view, 0);
-        if (!copy)
-            return SC_LOST;
-        /* Not this operation's, or not a message at all: the row has ended. */
-        if (slot_read_header(view, copy, box, lane, position, &header) ||
-            header.op_or_addressed != op)
-            return 0;
-        if ((rc = accept_slot(view, box, lane, position)))
-            return rc;
-    }
+    uint64_t position;
+    int rc = lane_tail(view, box, lane, &position);
+    while (rc == 0 && position > 0 && belongs_to(view, box, lane, position - 1, op))
+        position--;
+    while (rc == 0 && belongs_to(view, box, lane, position, op))
+        rc = accept_slot(view, box, lane, position++);
+    return rc ? rc : view->count ? 0 : SC_LOST;
 }
 
 /* box < 0: in every mailbox of the operation. `decided` is UNDECIDED if a later operation has

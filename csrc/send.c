@@ -58,6 +58,7 @@ int sc_sender_open(sc_domain *d, uint64_t deadline, sc_sender **out)
     if (!s)
         return -ENOMEM;
     s->domain = d;
+    s->fork_generation = d->fork_generation;
     rc = view_open(&s->view, d);
     while (rc == 0 && (rc = claim_lane(s)) == SC_NO_LANE) {
         int freed = 0;
@@ -88,16 +89,10 @@ uint64_t sc_sender_id(sc_sender *s) { return (uint64_t)incarnation(s) << 8 | s->
 
 static int enter(struct sc_sender *s, uint64_t deadline)
 {
-    int rc = check_usable(s->domain);
-    if (rc == 0 && LOAD_RELAXED(&s->closing))
-        rc = SC_CLOSED;
-    if (rc == 0 && turn_take(&s->turn, deadline))
-        rc = SC_FULL;
-    if (rc == 0 && LOAD_RELAXED(&s->closing)) {      /* closed while we waited for our turn */
-        turn_give(&s->turn);
-        rc = SC_CLOSED;
-    }
-    return rc;
+    if (s->fork_generation != sys_fork_generation())
+        return SC_FORKED;
+    int rc = turn_take(&s->turn, deadline);
+    return rc == SC_TIMEOUT ? SC_FULL : rc;
 }
 
 static void leave(struct sc_sender *s) { turn_give(&s->turn); }
@@ -109,19 +104,20 @@ static void detach_boxes(struct sc_sender *s)
             COUNT_DOWN(&s->domain->boxes[box].users);
 }
 
+/* The last turn is never given back: whoever waits for it or comes later gets SC_CLOSED and touches
+ * nothing but the handle. */
 int sc_sender_close(sc_sender *s)
 {
-    int rc = check_usable(s->domain);
-    if (rc || EXCHANGE(&s->closing, true))
-        return rc;
-    turn_take(&s->turn, FOREVER);                    /* whoever is inside leaves soon: `closing` */
+    if (s->fork_generation != sys_fork_generation())
+        return SC_FORKED;
+    if (turn_end(&s->turn))
+        return 0;
     if (s->loan.active)
         COUNT_DOWN(&s->domain->leases);
-    rc = view_refresh(&s->view);
+    int rc = view_refresh(&s->view);
     if (rc == 0)
         rc = owner_release(&s->view, &s->owner);
     detach_boxes(s);
-    turn_give(&s->turn);
     return rc;
 }
 
@@ -161,10 +157,14 @@ static int make_room(struct sc_sender *s, const struct operation *op)
         int box = __builtin_ctzll(rest);
         struct lane_view *own = &s->lanes[box];
         int rc = own->attached ? still_there(s, box) : attach(s, box);
+        if (rc == SC_REMOVED && own->attached) {     /* its place may be another mailbox's by now */
+            own->attached = false;
+            COUNT_DOWN(&s->domain->boxes[box].users);
+        }
         if (rc)
             return rc;
         if (own->position + op->count > own->limit) {
-            rc = lane_wait_room(&s->view, box, s->lane, own, op->count, op->deadline, &s->closing);
+            rc = lane_wait_room(&s->view, box, s->lane, own, op->count, op->deadline, &s->turn.ended);
             if (rc)
                 return rc;
         }

@@ -30,11 +30,12 @@ static uint64_t addressed(struct sc_sender *s, int box, uint64_t ts)
 }
 
 /* `timing`, appendix A.1.2: a message stays until Δs + Δr + 2ε after its timestamp, so that a
- * newcomer without a d-flag can still read it. */
-static int wait_removable(struct sc_sender *s, int box, uint64_t deadline)
+ * newcomer without a d-flag can still read it. The last slot of a batch is the last to be free, and
+ * waiting for it first means that SC_FULL comes before anything is written. */
+static int wait_removable(struct sc_sender *s, int box, uint32_t count, uint64_t deadline)
 {
     const struct sc_bounds *b = &s->domain->params.bounds;
-    uint64_t position = s->lanes[box].position;
+    uint64_t position = s->lanes[box].position + count - 1;
     if (s->domain->params.protocol != SC_TIMING ||
         position < s->domain->boxes[box].params.capacity)
         return 0;
@@ -130,9 +131,7 @@ static int write_one(struct sc_sender *s, const struct operation *op, int box, u
 static int send_one(struct sc_sender *s, const struct operation *op, int box, uint64_t *ts)
 {
     uint64_t position, to;
-    int rc = wait_removable(s, box, op->deadline);
-    if (rc == 0)
-        rc = intent_raise(s, op);
+    int rc = intent_raise(s, op);
     if (rc)
         return rc;
     position = s->lanes[box].position;
@@ -159,16 +158,18 @@ static int outcome_of(struct sc_sender *s, int box, uint64_t position, enum deci
 /* `eager` decides before send returns, so there is nothing to ask. */
 int sc_confirm(sc_sender *s, int box, uint64_t position, uint64_t deadline)
 {
-    int rc = check_usable(s->domain);
-    if (rc || s->domain->params.protocol == SC_EAGER)
-        return rc;
+    if (s->fork_generation != sys_fork_generation())
+        return SC_FORKED;
+    if (s->domain->params.protocol == SC_EAGER)
+        return 0;
     if (box < 0 || box >= SC_MAILBOXES_MAX)
         return SC_INVALID;
     deadline = absolute(deadline);
     for (;;) {
         enum decision d = UNDECIDED;
-        if (turn_take(&s->turn, deadline))
-            return SC_TIMEOUT;
+        int rc = turn_take(&s->turn, deadline);
+        if (rc)
+            return rc;
         rc = outcome_of(s, box, position, &d);
         turn_give(&s->turn);
         if (rc || d != UNDECIDED)
@@ -179,20 +180,24 @@ int sc_confirm(sc_sender *s, int box, uint64_t position, uint64_t deadline)
     }
 }
 
-/* These protocols order one mailbox; a batch is sent message by message. */
+/* These protocols order one mailbox; a batch is sent message by message, so a sender that becomes
+ * late in the middle has sent the first ones. Their sequence numbers are used up. */
 int operation_timed(struct sc_sender *s, const struct operation *op, uint64_t *first_ts)
 {
     if (op->boxes & (op->boxes - 1))
         return SC_INVALID;
     int box = __builtin_ctzll(op->boxes);
+    int rc = wait_removable(s, box, op->count, op->deadline);
+    if (rc)
+        return rc;
     for (uint32_t i = 0; i < op->count; i++) {
         struct operation one = {op->boxes, &op->parts[i], 1, op->deadline, op->in_place};
         uint64_t ts;
         s->sequence += i;
-        int rc = send_one(s, &one, box, &ts);
-        s->sequence -= i;
+        rc = send_one(s, &one, box, &ts);
         if (rc)
             return rc;
+        s->sequence -= i;
         if (i == 0)
             *first_ts = ts;
     }

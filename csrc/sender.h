@@ -9,6 +9,7 @@ enum sender_stat { STAT_OPERATIONS, STAT_SENT, STAT_SENT_BYTES, STAT_REJECTED, S
 
 struct sc_sender {
     struct sc_domain *domain;
+    uint32_t fork_generation;
     struct view view;
     uint32_t lane;
     struct owner owner;
@@ -17,7 +18,6 @@ struct sc_sender {
     uint64_t low;                                    /* clock >> LOW_SHIFT when last read */
     uint64_t sequence;
     struct turn turn;
-    _Atomic bool closing;
     struct lane_view lanes[SC_MAILBOXES_MAX];
     uint64_t stats[8];
     uint32_t payload_crc[SC_BATCH_MAX];

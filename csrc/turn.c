@@ -1,4 +1,8 @@
-/* turn.c: waiting for another thread of this process to finish with a handle. */
+/* turn.c: waiting for another thread of this process to finish with a handle.
+ *
+ * The last turn is never given back. Whoever waits then, or comes later, is sent away before it
+ * touches anything but the handle itself, which is freed only when no thread can hold it.
+ */
 #include "core.h"
 
 #define SPINS 100
@@ -13,6 +17,8 @@ int turn_wait(struct turn *turn, uint64_t deadline)
         uint32_t free = 0;
         if (LOAD_RELAXED(&turn->taken) == 0 && CAS_ACQ_REL(&turn->taken, &free, 1))
             return 0;
+        if (LOAD_RELAXED(&turn->ended))              /* says no more than "go away" */
+            return SC_CLOSED;
         if (spins < SPINS) {
             cpu_relax();
             continue;
@@ -23,4 +29,14 @@ int turn_wait(struct turn *turn, uint64_t deadline)
         sys_sleep_until(now + sleep < deadline ? now + sleep : deadline);
         sleep = sleep * 2 < SLEEP_MAX_NS ? sleep * 2 : SLEEP_MAX_NS;
     }
+}
+
+int turn_end(struct turn *turn)
+{
+    uint32_t free = 0;
+    if (atomic_exchange(&turn->ended, true))
+        return -EALREADY;
+    for (uint64_t sleep = SLEEP_MIN_NS; !CAS_ACQ_REL(&turn->taken, &free, 1); free = 0)
+        sys_sleep_until(sys_now() + sleep);
+    return 0;
 }

@@ -36,11 +36,17 @@ static bool fail_in(struct copy *copy, uint64_t bits)
     }
 }
 
+bool config_ok(uint64_t config)
+{
+    return seal_ok(config) && config_count(config) >= 1 &&
+           config_count(config) <= (int)SERIALS_MAX;
+}
+
 static bool looks_intact(const struct copy *copy)
 {
     const struct segment_header *h = header_of(copy);
     return !LOAD_RELAXED(&copy->failed) && !guard_is_lost(copy->table_mapping) &&
-           seal_ok(LOAD_ACQUIRE(&h->failed)) && seal_ok(LOAD_ACQUIRE(&h->config));
+           seal_ok(LOAD_ACQUIRE(&h->failed)) && config_ok(LOAD_ACQUIRE(&h->config));
 }
 
 static bool boxes_intact(const struct copy *copy)
@@ -78,7 +84,7 @@ static uint64_t gather(struct sc_domain *domain, uint64_t *config)
         }
         failed |= sealed_value(LOAD_ACQUIRE(&header_of(copy)->failed)); /* [V1] */
         uint64_t shown = LOAD_ACQUIRE(&header_of(copy)->config);        /* [V1] */
-        if (seal_ok(shown) && (!*config || config_version(shown) > config_version(*config)))
+        if (config_ok(shown) && (!*config || config_version(shown) > config_version(*config)))
             *config = shown;
     }
     return failed;
@@ -111,15 +117,17 @@ int view_refresh(struct view *view)
             if (failed >> i & 1)
                 STORE_RELAXED(&domain->copies[i].failed, true);
         bool told = true;
+        uint64_t newest = sealed_value(config);      /* completes a walk left half done */
         for (int i = 0; i < view->count; i++) {
-            uint64_t newest = sealed_value(config);  /* completes a walk left half done */
             told = fail_in(view->copy[i], failed) && told;
             carry(&header_of(view->copy[i])->config, AGE_CONFIG, &newest);
         }
         if (view->count == 0) {
-            if (!was_removed(domain) && domain_adopt_newer(domain))
+            if (was_removed(domain))
+                return SC_REMOVED;
+            if (domain_find_later(domain) > 0)
                 continue;
-            return was_removed(domain) ? SC_REMOVED : SC_LOST;
+            return SC_LOST;
         }
         view->config = config;
         view->failed = seal(failed);

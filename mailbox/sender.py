@@ -112,6 +112,8 @@ class Sender:
 
     def _destinations(self, to: str | Iterable[str] | None) -> int:
         if to is None:
+            if not self._boxes and self._box is not None:
+                raise error_from(lib.SC_REMOVED, self.name)
             if not self._boxes:
                 raise ValueError(f"{self.name} is a domain: say to which mailboxes, with to=[...]")
             return self._boxes
@@ -158,6 +160,7 @@ class Sender:
     def _fail(self, code: int, to: str | Iterable[str] | None) -> None:
         if code == lib.SC_REMOVED:
             self._known.clear()
+            self._boxes = 0  # the place may be another mailbox's by now
         raise error_from(code, self.name if to is None else f"{self.name} to {to}")
 
     def send_many(
@@ -167,7 +170,10 @@ class Sender:
         timeout: float | None = None,
         to: str | Iterable[str] | None = None,
     ) -> Receipt:
-        """One operation: all of them or none, in a row, with consecutive timestamps."""
+        """One operation: all of them or none, in a row, with consecutive timestamps.
+
+        In `crash` and `timing` a batch is sent one by one: Rejected may come after the first few.
+        """
         count = len(messages)
         if not 1 <= count <= _BATCH_MAX:
             raise ValueError(f"{self.name}: send 1 to {_BATCH_MAX} at a time, not {count}")

@@ -1,0 +1,326 @@
+/* test_core.c: what Python cannot reach. Built with the address and undefined-behaviour sanitizers
+ * together with the whole core, and run by tests/unit/mailbox/test_core.py, once per test:
+ *
+ *   test_core NAME      0 if it holds; says what does not
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core.h"
+#include "crc32c.h"
+
+#define CHECK(what)                                                                  \
+    do {                                                                             \
+        if (!(what)) {                                                               \
+            fprintf(stderr, "%s:%d: does not hold: %s\n", __func__, __LINE__, #what); \
+            exit(1);                                                                 \
+        }                                                                            \
+    } while (0)
+
+#define THREADS 4
+
+static sc_domain *new_domain(uint32_t copies)
+{
+    struct sc_domain_params p = {.copies = copies, .senders = 4, .mailboxes = 1, .protocol = SC_EAGER,
+                                 .mode = 0600, .group_id = -1};
+    p.bounds = (struct sc_bounds){.send_ns = 1000000, .poll_ns = 1000000};
+    sc_domain *d = NULL;
+    CHECK(sc_domain_create("nameless", &p, &d) == 0);
+    return d;
+}
+
+static struct place cell_of(uint32_t lane)
+{
+    return lane_place(lane, offsetof(struct sender_record, cell));
+}
+
+static word_t *word_in(sc_domain *d, int copy, struct place where)
+{
+    return (word_t *)at_place(&d->copies[copy], where);
+}
+
+/* ---- crc32c, seal ---- */
+
+static uint32_t crc_bit_by_bit(const unsigned char *data, size_t bytes)
+{
+    uint32_t crc = ~0u;
+    for (size_t i = 0; i < bytes; i++) {
+        crc ^= data[i];
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc & 1 ? crc >> 1 ^ 0x82F63B78u : crc >> 1;
+    }
+    return ~crc;
+}
+
+/* RFC 3720, B.4, and every length and alignment against the definition. */
+static void crc32c_is_castagnolis(void)
+{
+    unsigned char zeros[32] = {0}, ones[32], rising[32], noise[4200];
+    memset(ones, 0xff, sizeof ones);
+    for (int i = 0; i < 32; i++)
+        rising[i] = (unsigned char)i;
+    CHECK(crc32c(0, "123456789", 9) == 0xE3069283u);
+    CHECK(crc32c(0, zeros, 32) == 0x8A9136AAu);
+    CHECK(crc32c(0, ones, 32) == 0x62A8AB43u);
+    CHECK(crc32c(0, rising, 32) == 0x46DD794Eu);
+    CHECK(crc32c(0, NULL, 0) == 0);
+    srand(1);
+    for (size_t i = 0; i < sizeof noise; i++)
+        noise[i] = (unsigned char)rand();
+    for (size_t at = 0; at < 9; at++)
+        for (size_t n = 0; n < 400; n++)
+            CHECK(crc32c(0, noise + at, n) == crc_bit_by_bit(noise + at, n));
+    CHECK(crc32c(0, noise, sizeof noise) == crc_bit_by_bit(noise, sizeof noise));
+    CHECK(crc32c(crc32c(0, noise, 1000), noise + 1000, 500) == crc32c(0, noise, 1500));
+}
+
+static void a_seal_shows_every_flipped_bit(void)
+{
+    CHECK(!seal_ok(0));
+    CHECK(!seal_ok(UINT64_MAX) || sealed_value(UINT64_MAX) == SEAL_MAX);
+    srand(2);
+    for (int i = 0; i < 20000; i++) {
+        uint64_t value = ((uint64_t)rand() << 24 ^ (uint64_t)rand()) & SEAL_MAX, word = seal(value);
+        CHECK(seal_ok(word) && sealed_value(word) == value);
+        for (int bit = 0; bit < 64; bit++)
+            CHECK(!seal_ok(word ^ UINT64_C(1) << bit));
+    }
+}
+
+/* ---- agreement ---- */
+
+static void the_first_proposal_is_everybodys_decision(void)
+{
+    sc_domain *d = new_domain(3);
+    struct view one, other;
+    uint64_t decided;
+    CHECK(view_open(&one, d) == 0 && view_open(&other, d) == 0);
+    CHECK(agree(&one, cell_of(0), AGE_CELL, cell_make(1, ACCEPT), &decided) == 0);
+    CHECK(decided == cell_make(1, ACCEPT));
+    CHECK(agree(&other, cell_of(0), AGE_CELL, cell_make(1, REJECT), &decided) == 0);
+    CHECK(decided == cell_make(1, ACCEPT));
+    CHECK(agree(&other, cell_of(0), AGE_CELL, cell_make(2, REJECT), &decided) == 0);
+    CHECK(decided == cell_make(2, REJECT));
+    CHECK(agree(&one, cell_of(0), AGE_CELL, cell_make(1, ACCEPT), &decided) == 0);
+    CHECK(decided == cell_make(2, REJECT));
+    sc_domain_close(d);
+}
+
+static void settling_completes_a_walk_left_half_done(void)
+{
+    sc_domain *d = new_domain(3);
+    struct view view;
+    uint64_t estimate = cell_make(1, ACCEPT), value;
+    CHECK(view_open(&view, d) == 0);
+    CHECK(carry(word_in(d, 0, cell_of(1)), AGE_CELL, &estimate) == 0);
+    CHECK(settle(&view, cell_of(1), AGE_CELL, &value) == 0 && value == cell_make(1, ACCEPT));
+    for (int copy = 0; copy < 3; copy++)
+        CHECK(*word_in(d, copy, cell_of(1)) == seal(cell_make(1, ACCEPT)));
+    sc_domain_close(d);
+}
+
+/* The walker wrote REJECT in the first copy only, and the copy died: the rest decides anew. */
+static void a_walk_goes_on_behind_a_failed_copy(void)
+{
+    sc_domain *d = new_domain(3);
+    struct view view;
+    uint64_t estimate = cell_make(1, REJECT), decided;
+    CHECK(view_open(&view, d) == 0);
+    CHECK(carry(word_in(d, 0, cell_of(0)), AGE_CELL, &estimate) == 0);
+    *word_in(d, 0, cell_of(0)) = 12345;
+    CHECK(agree(&view, cell_of(0), AGE_CELL, cell_make(1, ACCEPT), &decided) == 0);
+    CHECK(decided == cell_make(1, ACCEPT));
+    CHECK(view.count == 2 && view.copy[0] == &d->copies[1]);
+    CHECK(sealed_value(header_of(&d->copies[1])->failed) == 1);
+    CHECK(sealed_value(header_of(&d->copies[2])->failed) == 1);
+    sc_domain_close(d);
+}
+
+static void garbage_in_every_copy_is_a_lost_domain(void)
+{
+    sc_domain *d = new_domain(2);
+    struct view view;
+    uint64_t value;
+    CHECK(view_open(&view, d) == 0);
+    *word_in(d, 0, cell_of(0)) = *word_in(d, 1, cell_of(0)) = 7;
+    CHECK(settle(&view, cell_of(0), AGE_CELL, &value) == SC_LOST);
+    CHECK(agree(&view, cell_of(0), AGE_CELL, cell_make(1, ACCEPT), &value) == SC_LOST);
+    sc_domain_close(d);
+}
+
+static void ages_are_compared_across_their_wrap(void)
+{
+    word_t word = seal((UINT64_C(0x3fffff) << AGE_OWNER) | 1);
+    uint64_t estimate = 2;                           /* version 0, one after the last */
+    CHECK(carry(&word, AGE_OWNER, &estimate) == 0 && word == seal(2));
+    estimate = (UINT64_C(0x3fffff) << AGE_OWNER) | 1;
+    CHECK(carry(&word, AGE_OWNER, &estimate) == 0 && estimate == 2 && word == seal(2));
+}
+
+struct race {
+    sc_domain *domain;
+    pthread_barrier_t *start;
+    int number;
+    uint64_t seen[500];
+};
+
+static void race(void *(*body)(void *), struct race *racers, sc_domain *d)
+{
+    pthread_barrier_t start;
+    pthread_t threads[THREADS];
+    pthread_barrier_init(&start, NULL, THREADS);
+    for (int i = 0; i < THREADS; i++) {
+        racers[i].domain = d;
+        racers[i].start = &start;
+        racers[i].number = i;
+        CHECK(pthread_create(&threads[i], NULL, body, &racers[i]) == 0);
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    pthread_barrier_destroy(&start);
+}
+
+static void *propose(void *argument)
+{
+    struct race *me = argument;
+    struct view view;
+    CHECK(view_open(&view, me->domain) == 0);
+    for (uint64_t op = 0; op < 500; op++) {
+        pthread_barrier_wait(me->start);
+        if (op == 250 && me->number == 0)            /* a copy dies under their hands */
+            STORE_RELEASE(&header_of(&me->domain->copies[0])->config, 0);
+        CHECK(agree(&view, cell_of(0), AGE_CELL,
+                    cell_make(op + 1, me->number & 1 ? ACCEPT : REJECT), &me->seen[op]) == 0);
+    }
+    return NULL;
+}
+
+static void racing_proposers_decide_alike(void)
+{
+    sc_domain *d = new_domain(3);
+    struct race *racers = calloc(THREADS, sizeof *racers);
+    race(propose, racers, d);
+    for (int op = 0; op < 500; op++)
+        for (int i = 1; i < THREADS; i++)
+            CHECK(racers[i].seen[op] == racers[0].seen[op]);
+    free(racers);
+    sc_domain_close(d);
+}
+
+/* ---- owners ---- */
+
+static void *claim(void *argument)
+{
+    struct race *me = argument;
+    struct view view;
+    CHECK(view_open(&view, me->domain) == 0);
+    for (int round = 0; round < 200; round++) {
+        struct owner owner;
+        pthread_barrier_wait(me->start);
+        CHECK(owner_read(&view, lane_place(0, offsetof(struct sender_record, owner)), &owner) == 0);
+        CHECK(owner_state(owner.value) == OWNER_FREE);
+        pthread_barrier_wait(me->start);
+        int rc = owner_claim(&view, &owner);
+        CHECK(rc == 0 || rc == SC_EXISTS);
+        me->seen[round] = rc == 0;
+        if (rc == 0)
+            CHECK(owner_publish(&view, &owner) == 0 && !owner_is_dead(&view, &owner));
+        pthread_barrier_wait(me->start);
+        if (rc == 0)
+            CHECK(owner_release(&view, &owner) == 0);
+    }
+    return NULL;
+}
+
+static void one_of_many_claimants_gets_the_place(void)
+{
+    sc_domain *d = new_domain(3);
+    struct race *racers = calloc(THREADS, sizeof *racers);
+    race(claim, racers, d);
+    for (int round = 0; round < 200; round++) {
+        uint64_t winners = 0;
+        for (int i = 0; i < THREADS; i++)
+            winners += racers[i].seen[round];
+        CHECK(winners == 1);
+    }
+    free(racers);
+    sc_domain_close(d);
+}
+
+static void a_claim_taken_back_is_noticed_by_its_holder(void)
+{
+    sc_domain *d = new_domain(2);
+    struct view view;
+    struct owner mine, theirs;
+    struct place where = lane_place(0, offsetof(struct sender_record, owner));
+    CHECK(view_open(&view, d) == 0 && owner_read(&view, where, &mine) == 0);
+    CHECK(owner_claim(&view, &mine) == 0);
+    CHECK(owner_read(&view, where, &theirs) == 0 && theirs.value == mine.value);
+    CHECK(owner_release(&view, &theirs) == 0);
+    CHECK(owner_publish(&view, &mine) == SC_EXISTS);
+    CHECK(owner_read(&view, where, &theirs) == 0 && owner_state(theirs.value) == OWNER_FREE);
+    sc_domain_close(d);
+}
+
+/* ---- guard ---- */
+
+static void *read_far_end(void *argument)
+{
+    volatile unsigned char *base = argument;
+    CHECK(base[8191] == 0);
+    return NULL;
+}
+
+static void a_cut_mapping_reads_as_zeros_in_every_thread(void)
+{
+    int fd = memfd_create("cut", 0);
+    CHECK(guard_install() == 0 && fd >= 0 && ftruncate(fd, 8192) == 0);
+    unsigned char *base = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    int mapping = guard_add(base, 8192);
+    uint32_t before = LOAD_RELAXED(&guard_faults);
+    memset(base, 1, 8192);
+    CHECK(mapping >= 0 && !guard_is_lost(mapping));
+    CHECK(ftruncate(fd, 100) == 0);
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&threads[i], NULL, read_far_end, base) == 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    CHECK(guard_is_lost(mapping) && LOAD_RELAXED(&guard_faults) > before);
+    base[0] = 5;                                     /* the whole mapping is private now */
+    CHECK(base[0] == 5);
+    guard_remove(mapping);
+    CHECK(guard_add(base, 4096) == mapping && !guard_is_lost(mapping)); /* its entry is free again */
+    close(fd);
+}
+
+static const struct { const char *name; void (*run)(void); } tests[] = {
+#define TEST(name) {#name, name}
+    TEST(crc32c_is_castagnolis),
+    TEST(a_seal_shows_every_flipped_bit),
+    TEST(the_first_proposal_is_everybodys_decision),
+    TEST(settling_completes_a_walk_left_half_done),
+    TEST(a_walk_goes_on_behind_a_failed_copy),
+    TEST(garbage_in_every_copy_is_a_lost_domain),
+    TEST(ages_are_compared_across_their_wrap),
+    TEST(racing_proposers_decide_alike),
+    TEST(one_of_many_claimants_gets_the_place),
+    TEST(a_claim_taken_back_is_noticed_by_its_holder),
+    TEST(a_cut_mapping_reads_as_zeros_in_every_thread),
+};
+
+int main(int argc, char **argv)
+{
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
+        if (argc < 2)
+            puts(tests[i].name);
+        else if (strcmp(argv[1], tests[i].name) == 0) {
+            tests[i].run();
+            return 0;
+        }
+    }
+    return argc < 2 ? 0 : 2;
+}
