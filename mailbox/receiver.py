@@ -138,7 +138,7 @@ class Receiver:
                 return ready.popleft()
             except IndexError:
                 pass  # another thread was faster
-        if not self._lock.acquire(blocking=False):
+        if not self._lock.acquire(False):
             return self._receive_in_turn(timeout)
         try:
             messages = self._fetch(DEFAULT_DEADLINE if timeout is None else deadline_in(timeout))
