@@ -37,7 +37,8 @@ enum sc_error {
     SC_NO_SPACE = -1016,      /* /dev/shm is full */
     SC_NO_LANE = -1017,       /* every place for a sender, or receiver, is taken */
     SC_REMOVED = -1018,       /* the mailbox was removed */
-    SC_FROZEN = -1019         /* a copy is being replaced; it took longer than the deadline */
+    SC_FROZEN = -1019,        /* a copy is being replaced; it took longer than the deadline */
+    SC_EXHAUSTED = -1020      /* the domain has had as many segments as it can */
 };
 
 /* Derived bounds, all in ns; realtime/bounds.py computes them. */

@@ -341,7 +341,7 @@ static int replace_once(sc_domain *d, uint64_t deadline)
         return rc;
     int serial = LOAD_ACQUIRE(&d->copy_count);
     if (serial >= (int)SERIALS_MAX)
-        return SC_NO_SPACE;
+        return SC_EXHAUSTED;
     if ((rc = sc_domain_reap(d)) < 0 || (rc = view_wait_thawed(&view, deadline)) ||
         (rc = claim_right(&view, &right)))
         return rc;

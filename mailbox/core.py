@@ -55,6 +55,11 @@ def new(ctype: str, *args: Any) -> Any:
     return ffi.new(ctype, *args)
 
 
+def keep_alive(address: Any, owner: object) -> Any:
+    """The address, holding on to what it points into: arrays over a slot outlive their block."""
+    return ffi.gc(address, lambda _: owner and None)
+
+
 def name_bytes(name: str) -> bytes:
     """Names are checked by the core; only what cannot reach it is refused here."""
     if "\0" in name or not name.isascii():

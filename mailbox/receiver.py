@@ -22,7 +22,14 @@ import numpy.typing as npt
 
 from shmcast._native import ffi, lib
 from shmcast.errors import error_from
-from shmcast.mailbox.core import DEFAULT_DEADLINE, DEFAULT_TIMEOUT_S, check, deadline_in, new
+from shmcast.mailbox.core import (
+    DEFAULT_DEADLINE,
+    DEFAULT_TIMEOUT_S,
+    check,
+    deadline_in,
+    keep_alive,
+    new,
+)
 from shmcast.mailbox.records import Batch, Message
 
 if TYPE_CHECKING:
@@ -78,7 +85,7 @@ class _ViewBlock:
 
     def __enter__(self) -> View:
         receiver = self._receiver
-        if receiver._ready:
+        with contextlib.suppress(IndexError):
             message = receiver._ready.popleft()
             return View(message, memoryview(message.data))
         address = new("const void **")
@@ -86,7 +93,8 @@ class _ViewBlock:
         check(lib.sc_view(receiver._handle(), self._deadline, info, address), receiver.name)
         self._lent = True
         message = Message(b"", info.timestamp, info.sender, info.sequence)
-        return View(message, memoryview(ffi.buffer(address[0], info.bytes)).toreadonly())
+        slot = keep_alive(address[0], receiver._segments)
+        return View(message, memoryview(ffi.buffer(slot, info.bytes)).toreadonly())
 
     def __exit__(
         self,
@@ -248,8 +256,6 @@ class Receiver:
 
     async def areceive(self, *, timeout: float | None = None) -> Message:
         """Like receive(), without blocking the event loop."""
-        if self._ready:
-            return self._ready.popleft()
         try:
             return self.receive(timeout=0)
         except TimeoutError:

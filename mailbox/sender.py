@@ -14,7 +14,14 @@ import numpy.typing as npt
 
 from shmcast._native import ffi, lib
 from shmcast.errors import MailboxFull, error_from
-from shmcast.mailbox.core import DEFAULT_DEADLINE, check, deadline_in, name_bytes, new
+from shmcast.mailbox.core import (
+    DEFAULT_DEADLINE,
+    check,
+    deadline_in,
+    keep_alive,
+    name_bytes,
+    new,
+)
 from shmcast.mailbox.records import Receipt, make_receipt
 
 if TYPE_CHECKING:
@@ -43,7 +50,7 @@ class Loan:
     def __init__(self, sender: Sender, address: Any, size: int) -> None:
         self._sender = sender
         self._size = size
-        self.data = memoryview(ffi.buffer(address, size))
+        self.data = memoryview(ffi.buffer(keep_alive(address, sender._segments), size))
         self.receipt: Receipt | None = None
 
     def array(
@@ -135,7 +142,11 @@ class Sender:
         timeout: float | None = None,
         to: str | Iterable[str] | None = None,
     ) -> Receipt:
-        """Returns when every receiver will get the message, or raises and none will."""
+        """Returns when every receiver will get the message, or raises and none will.
+
+        In `crash` and `timing` that holds while everyone keeps the bounds; confirm() waits for the
+        receivers' decision.
+        """
         deadline = DEFAULT_DEADLINE if timeout is None else deadline_in(timeout)
         boxes = (self._boxes if to is None else 0) or self._destinations(to)
         try:

@@ -92,6 +92,10 @@ _MEANINGS: dict[int, tuple[type[Exception], str]] = {
         "every place is taken by a living process: close one, or create it with more",
     ),
     -1018: (MailboxLost, "it was removed: create it again"),
+    -1020: (
+        CopyFailed,
+        "it has had 48 segments, as many as it can; the intact ones go on: create it anew in time",
+    ),
     -1019: (DeadlineMissed, "a copy was being replaced for longer than the deadline: try again"),
 }
 
