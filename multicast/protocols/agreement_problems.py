@@ -3,7 +3,7 @@ the stacks of paper 004 §7 and §8 as protocols."""
 
 from __future__ import annotations
 
-from random import Random
+from typing import TYPE_CHECKING
 
 from shmcast.multicast.protocols.atomic_from_consensus import AtomicFromConsensus
 from shmcast.multicast.protocols.broadcasts import synchrony_of, tolerated
@@ -19,6 +19,9 @@ from shmcast.multicast.protocols.timed_diffusion import TimedDiffusion
 from shmcast.multicast.protocols.timed_total import TimedTotal
 from shmcast.multicast.protocols.topology import Topology
 from shmcast.multicast.protocols.trb_from_consensus import Broadcast, TrbFromConsensus
+
+if TYPE_CHECKING:
+    from random import Random
 
 DELTA = 1000
 T0 = 2000  # when all terminating broadcasts of a run begin

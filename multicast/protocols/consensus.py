@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from random import Random
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from shmcast.multicast.protocols.core import (
     Effect,
@@ -35,6 +34,9 @@ from shmcast.multicast.protocols.core import (
 from shmcast.multicast.protocols.quorum import Tally
 from shmcast.multicast.protocols.registry import Options, Spec, Tolerates, minority, register
 from shmcast.multicast.protocols.topology import Topology
+
+if TYPE_CHECKING:
+    from random import Random
 
 Instance: TypeAlias = Hashable
 

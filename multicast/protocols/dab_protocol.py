@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from random import Random
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from shmcast.multicast.protocols.core import Machine, ProcessId
 from shmcast.multicast.protocols.dab import Dab
@@ -11,6 +10,9 @@ from shmcast.multicast.protocols.dab_bounds import Timing
 from shmcast.multicast.protocols.dab_messages import Join, Leave
 from shmcast.multicast.protocols.registry import Build, Options, Spec, Tolerates, register
 from shmcast.multicast.protocols.topology import Topology
+
+if TYPE_CHECKING:
+    from random import Random
 
 TIMING = Timing(delta=200, theta=500, gamma=100, f=2)  # a run of a campaign has many slots
 PROMISES = (

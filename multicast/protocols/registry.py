@@ -14,10 +14,13 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from random import Random
+from typing import TYPE_CHECKING
 
 from shmcast.multicast.protocols.core import Effect, Event, Machine, ProcessId
 from shmcast.multicast.protocols.topology import Topology
+
+if TYPE_CHECKING:
+    from random import Random
 
 Options = Mapping[str, object]
 Build = Callable[[ProcessId, Topology, Options], Machine]
