@@ -9,10 +9,12 @@
  */
 #define _GNU_SOURCE
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -49,6 +51,18 @@ static void names_remove(void)
     sc_domain_remove(there_name);
     sc_domain_remove(back_name);
     sc_domain_remove(stream_name);
+}
+
+/* A child that outlived its parent would spin for ever. */
+static pid_t start_child(void)
+{
+    pid_t parent = getpid(), child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent)
+            _exit(1);
+    }
+    return child;
 }
 
 static void must(int rc, const char *what)
@@ -130,7 +144,7 @@ static void roundtrip(int copies, double seconds, int senders)
     must(sc_receiver_open(back, 0, 0, &rx), "receiver");
     must(sc_sender_open(there, 0, &tx), "sender");
     sc_receiver_wait_style(rx, UINT64_MAX);
-    pid_t child = fork();
+    pid_t child = start_child();
     if (child == 0)
         echo();
     pin(0);
@@ -200,7 +214,7 @@ static void stream(int copies, double seconds, int senders, uint32_t batch)
         parts[i] = (struct sc_part){data, BYTES};
     must(sc_sender_open(d, 0, &tx), "sender");
     must(sc_receiver_open(back, 0, 0, &rx), "receiver");
-    pid_t child = fork();
+    pid_t child = start_child();
     if (child == 0)
         consume(count);
     pin(0);
@@ -224,7 +238,7 @@ static void line(double seconds, bool clocks)
 {
     word_t *words = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     word_t *there = &words[0], *back = &words[64];
-    pid_t child = fork();
+    pid_t child = start_child();
     if (child == 0) {
         pin(1);
         for (uint64_t i = 1;; i++) {
