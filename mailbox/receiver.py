@@ -30,7 +30,7 @@ from shmcast.mailbox.core import (
     keep_alive,
     new,
 )
-from shmcast.mailbox.records import Batch, Message
+from shmcast.mailbox.records import Batch, Message, make_message
 
 if TYPE_CHECKING:
     from shmcast.mailbox.domain import Segments
@@ -129,6 +129,7 @@ class Receiver:
         self._infos = new(f"struct sc_message[{_BATCH_MAX}]")
         self._info_bytes = ffi.buffer(self._infos)
         self._words = memoryview(self._info_bytes).cast("Q")
+        self._first = self._words[: Batch.WORDS].tolist
         self._ready: deque[Message] = deque()  # fetched, not yet handed out; at most _BATCH
         self._turn = threading.Lock()  # of whoever fetches
         self._waiter: _Waiter | None = None
@@ -143,15 +144,13 @@ class Receiver:
     def _fetch(self, deadline: int, most: int) -> Batch:
         """The caller has the turn."""
         count = _receive_many(
-            self._receiver or self._handle(),
-            self._buffer,
-            self._size,
-            deadline,
-            self._infos,
-            most,
+            self._receiver or self._handle(), self._buffer, self._size, deadline, self._infos, most
         )
         if count <= 0:
             raise error_from(count, self.name)
+        return self._unpack(count)
+
+    def _unpack(self, count: int) -> Batch:
         payloads = self._payloads(self._words[3 : count * Batch.WORDS : Batch.WORDS].tolist())
         return Batch(payloads, self._info_bytes[: count * Batch.WORDS * 8])
 
@@ -193,9 +192,21 @@ class Receiver:
         while ready:  # another thread fetched while this one waited for its turn
             with contextlib.suppress(IndexError):
                 return ready.popleft()
-        messages = self._fetch(deadline, _BATCH).messages()
-        if len(messages) > 1:
-            ready.extend(messages[1:])
+        count = _receive_many(
+            self._receiver or self._handle(),
+            self._buffer,
+            self._size,
+            deadline,
+            self._infos,
+            _BATCH,
+        )
+        if count == 1:  # the usual case when messages are answered one by one
+            timestamp, sequence, sender, size, _ = self._first()
+            return make_message((self._bytes[:size], timestamp, sender, sequence))
+        if count <= 0:
+            raise error_from(count, self.name)
+        messages = self._unpack(count).messages()
+        ready.extend(messages[1:])
         return messages[0]
 
     def receive_many(self, max: int = _BATCH, *, timeout: float | None = None) -> Batch:
