@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from struct import Struct
 from typing import Any, NamedTuple, cast, overload
 
 import numpy as np
@@ -62,11 +63,14 @@ make_receipt: Callable[[Iterable[Any]], Receipt] = cast(Any, MadeReceipt)
 make_message: Callable[[Iterable[Any]], Message] = cast(Any, MadeMessage)
 
 
+_INFO = Struct("5Q")  # struct sc_message: timestamp, sequence, sender, bytes, offset
+
+
 class Batch(Sequence[Message]):
     """Messages that came together. Payloads are ready; the rest is unpacked when asked for."""
 
     __slots__ = ("_words", "payloads")
-    WORDS = 5  # of a struct sc_message: timestamp, sequence, sender, bytes, offset
+    WORDS = _INFO.size // 8
 
     def __init__(self, payloads: Sequence[bytes], words: bytes) -> None:
         self.payloads = payloads
@@ -101,7 +105,11 @@ class Batch(Sequence[Message]):
     @overload
     def __getitem__(self, index: slice) -> list[Message]: ...
     def __getitem__(self, index: int | slice) -> Message | list[Message]:
-        return self.messages()[index]
+        if isinstance(index, slice):
+            return self.messages()[index]
+        at = range(len(self.payloads))[index]
+        timestamp, sequence, sender, _, _ = _INFO.unpack_from(self._words, at * _INFO.size)
+        return make_message((self.payloads[at], timestamp, sender, sequence))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and self.messages() == list(other)
