@@ -55,9 +55,26 @@ def new(ctype: str, *args: Any) -> Any:
     return ffi.new(ctype, *args)
 
 
-def keep_alive(address: Any, owner: object) -> Any:
-    """The address, holding on to what it points into: arrays over a slot outlive their block."""
-    return ffi.gc(address, lambda _: owner and None)
+class SlotBuffers:
+    """Slots as buffers, made once each. A buffer holds on to the segments, so that an array over a
+    slot never points into memory that is gone."""
+
+    _MOST = 1024  # a lane has fewer; a receiver of many lanes makes some of them again
+
+    def __init__(self, segments: object) -> None:
+        self._segments = segments
+        self._known: dict[int, memoryview] = {}
+
+    def of(self, address: Any, size: int) -> memoryview:
+        number = int(ffi.cast("uintptr_t", address))
+        known = self._known.get(number)
+        if known is None or len(known) < size:
+            segments = self._segments
+            held = ffi.gc(address, lambda _: segments and None)
+            if len(self._known) >= self._MOST:
+                self._known.clear()
+            known = self._known[number] = memoryview(ffi.buffer(held, size))
+        return known[:size]
 
 
 def name_bytes(name: str) -> bytes:

@@ -25,9 +25,9 @@ from shmcast.errors import error_from
 from shmcast.mailbox.core import (
     DEFAULT_DEADLINE,
     DEFAULT_TIMEOUT_S,
+    SlotBuffers,
     check,
     deadline_in,
-    keep_alive,
     new,
 )
 from shmcast.mailbox.records import Batch, Message, make_message
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from shmcast.mailbox.domain import Segments
 
 _receive_many = lib.sc_receive_many
+_view = lib.sc_view
+_view_release = lib.sc_view_release
 _AT_ONCE = deadline_in(0)
 _BATCH = 64  # messages that receive() fetches in advance
 _BATCH_MAX = 256
@@ -68,33 +70,40 @@ def _free(receiver: Any, segments: Segments) -> None:
 class View:
     """A message read where it lies. Valid inside its block only."""
 
-    def __init__(self, message: Message, data: memoryview) -> None:
+    __slots__ = ("data", "sender", "sequence", "timestamp")
+
+    def __init__(self, data: memoryview, timestamp: int, sender: int, sequence: int) -> None:
         self.data = data
-        self.timestamp, self.sender, self.sequence = message[1:]
+        self.timestamp, self.sender, self.sequence = timestamp, sender, sequence
 
     def array(
         self, dtype: npt.DTypeLike = np.uint8, shape: int | Sequence[int] = -1
     ) -> npt.NDArray[Any]:
-        return np.frombuffer(self.data, dtype=dtype).reshape(shape)
+        flat = np.frombuffer(self.data, dtype=dtype)
+        return flat if shape == -1 else flat.reshape(shape)
 
 
 class _ViewBlock:
+    __slots__ = ("_deadline", "_lent", "_receiver")
+
     def __init__(self, receiver: Receiver, deadline: int) -> None:
         self._receiver, self._deadline = receiver, deadline
         self._lent = False
 
     def __enter__(self) -> View:
         receiver = self._receiver
-        with contextlib.suppress(IndexError):
-            message = receiver._ready.popleft()
-            return View(message, memoryview(message.data))
-        address = new("const void **")
-        info = new("struct sc_message *")
-        check(lib.sc_view(receiver._handle(), self._deadline, info, address), receiver.name)
+        while receiver._ready:
+            with contextlib.suppress(IndexError):  # another thread was faster
+                message = receiver._ready.popleft()
+                return View(memoryview(message.data), *message[1:])
+        address, info, words = receiver._view_out  # one at a time: the core refuses a second one
+        code = _view(receiver._handle(), self._deadline, info, address)
+        if code:
+            raise error_from(code, receiver.name)
         self._lent = True
-        message = Message(b"", info.timestamp, info.sender, info.sequence)
-        slot = keep_alive(address[0], receiver._segments)
-        return View(message, memoryview(ffi.buffer(slot, info.bytes)).toreadonly())
+        timestamp, sequence, sender, size, _ = words.tolist()
+        data = receiver._slots.of(address[0], size).toreadonly()
+        return View(data, timestamp, sender, sequence)
 
     def __exit__(
         self,
@@ -104,9 +113,9 @@ class _ViewBlock:
     ) -> None:
         """Raises if what was read may be wrong: evicted meanwhile, or the copy died."""
         if self._lent:
-            code = lib.sc_view_release(self._receiver._handle())
-            if kind is None:
-                check(code, self._receiver.name)
+            code = _view_release(self._receiver._handle())
+            if code and kind is None:
+                raise error_from(code, self._receiver.name)
 
 
 class Receiver:
@@ -130,6 +139,9 @@ class Receiver:
         self._info_bytes = ffi.buffer(self._infos)
         self._words = memoryview(self._info_bytes).cast("Q")
         self._first = self._words[: Batch.WORDS].tolist
+        self._slots = SlotBuffers(segments)
+        info = new("struct sc_message *")
+        self._view_out = (new("const void **"), info, memoryview(ffi.buffer(info)).cast("Q"))
         self._ready: deque[Message] = deque()  # fetched, not yet handed out; at most _BATCH
         self._turn = threading.Lock()  # of whoever fetches
         self._waiter: _Waiter | None = None
@@ -233,7 +245,8 @@ class Receiver:
 
     def view(self, *, timeout: float | None = None) -> _ViewBlock:
         """The next message without copying. Senders wait for the slot while the block lasts."""
-        return _ViewBlock(self, deadline_in(timeout))
+        deadline = DEFAULT_DEADLINE if timeout is None else deadline_in(timeout)
+        return _ViewBlock(self, deadline)
 
     @property
     def depth(self) -> int:

@@ -16,9 +16,9 @@ from shmcast._native import ffi, lib
 from shmcast.errors import MailboxFull, error_from
 from shmcast.mailbox.core import (
     DEFAULT_DEADLINE,
+    SlotBuffers,
     check,
     deadline_in,
-    keep_alive,
     name_bytes,
     new,
 )
@@ -30,10 +30,12 @@ if TYPE_CHECKING:
 _receipt_words = Struct("3Q").unpack_from
 _send = lib.sc_send  # looked up once, not at every call
 _send_packed = lib.sc_send_packed
+_loan = lib.sc_loan
+_loan_send = lib.sc_loan_send
 _BATCH_MAX = lib.SC_BATCH_MAX
 
 
-def _receipt_place() -> tuple[Any, Any]:
+def _new_place() -> tuple[Any, Any]:
     """Where the core writes a receipt, and the same as a buffer."""
     out = new("struct sc_receipt *")
     return out, ffi.buffer(out)
@@ -47,31 +49,33 @@ def _free(sender: Any, segments: Segments) -> None:
 class Loan:
     """A slot of the first copy, lent to be written in place."""
 
-    def __init__(self, sender: Sender, address: Any, size: int) -> None:
-        self._sender = sender
-        self._size = size
-        self.data = memoryview(ffi.buffer(keep_alive(address, sender._segments), size))
+    def __init__(self, data: memoryview) -> None:
+        self.data = data
         self.receipt: Receipt | None = None
 
     def array(
         self, dtype: npt.DTypeLike = np.uint8, shape: int | Sequence[int] = -1
     ) -> npt.NDArray[Any]:
         """The slot as an array. Do not use it after the block has ended."""
-        return np.frombuffer(self.data, dtype=dtype).reshape(shape)
+        flat = np.frombuffer(self.data, dtype=dtype)
+        return flat if shape == -1 else flat.reshape(shape)
 
 
 class _LoanBlock:
     """Sent when the block ends, dropped on an exception."""
 
+    __slots__ = ("_box", "_deadline", "_loan", "_sender", "_size")
+
     def __init__(self, sender: Sender, box: int, size: int, deadline: int) -> None:
         self._sender, self._box, self._size, self._deadline = sender, box, size, deadline
 
     def __enter__(self) -> Loan:
-        out = new("void **")
         sender = self._sender
-        code = lib.sc_loan(sender._handle(), self._box, self._size, self._deadline, out)
-        check(code, sender.name)
-        self._loan = Loan(sender, out[0], self._size)
+        out = sender._loan_out  # one loan at a time: the core refuses a second one
+        code = _loan(sender._handle(), self._box, self._size, self._deadline, out)
+        if code:
+            raise error_from(code, sender.name)
+        self._loan = Loan(sender._slots.of(out[0], self._size))
         return self._loan
 
     def __exit__(
@@ -84,10 +88,12 @@ class _LoanBlock:
         if kind is not None:
             check(lib.sc_loan_drop(sender._handle()), sender.name)
             return
-        out, words = _receipt_place()
-        code = lib.sc_loan_send(sender._handle(), self._size, self._deadline, out)
-        check(code, sender.name)
-        self._loan.receipt = make_receipt(_receipt_words(words))
+        place = sender._receipt_place()
+        code = _loan_send(sender._handle(), self._size, self._deadline, place[0])
+        if code:
+            raise error_from(code, sender.name)
+        self._loan.receipt = make_receipt(_receipt_words(place[1]))
+        sender._spare.append(place)
 
 
 class Sender:
@@ -101,7 +107,9 @@ class Sender:
         check(lib.sc_sender_open(segments.require(), deadline_in(timeout), out), self.name)
         self._sender: Any = out[0]
         self._boxes = 0 if box is None else 1 << box
-        self._spare = [_receipt_place()]
+        self._spare = [_new_place()]
+        self._slots = SlotBuffers(segments)
+        self._loan_out = new("void **")
         self._sizes: tuple[list[int], Any] = ([], None)
         self._known: dict[str, int] = {}
         self._freed = weakref.finalize(self, _free, self._sender, segments)
@@ -111,6 +119,13 @@ class Sender:
     def id(self) -> int:
         """As in Message.sender."""
         return int(lib.sc_sender_id(self._handle()))
+
+    def _receipt_place(self) -> tuple[Any, Any]:
+        """Each thread needs its own."""
+        try:
+            return self._spare.pop()
+        except IndexError:
+            return _new_place()
 
     def _handle(self) -> Any:
         if self._sender is None:
@@ -149,10 +164,7 @@ class Sender:
         """
         deadline = DEFAULT_DEADLINE if timeout is None else deadline_in(timeout)
         boxes = (self._boxes if to is None else 0) or self._destinations(to)
-        try:
-            place = self._spare.pop()  # each thread needs its own
-        except IndexError:
-            place = _receipt_place()
+        place = self._receipt_place()
         if type(data) is bytes:
             handle = self._sender or self._handle()
             code = _send(handle, boxes, data, len(data), deadline, place[0])
@@ -193,10 +205,7 @@ class Sender:
         if sizes != known:
             words = new("uint64_t[]", sizes)
             self._sizes = (sizes, words)
-        try:
-            place = self._spare.pop()  # each thread needs its own
-        except IndexError:
-            place = _receipt_place()
+        place = self._receipt_place()
         code = _send_packed(
             self._sender or self._handle(),
             (self._boxes if to is None else 0) or self._destinations(to),
@@ -214,10 +223,11 @@ class Sender:
 
     def loan(self, size: int, *, timeout: float | None = None, to: str | None = None) -> _LoanBlock:
         """A slot to write into without copying; see Loan."""
-        boxes = self._destinations(to)
+        boxes = (self._boxes if to is None else 0) or self._destinations(to)
         if boxes & (boxes - 1):
             raise ValueError(f"{self.name}: a loan goes to one mailbox")
-        return _LoanBlock(self, boxes.bit_length() - 1, size, deadline_in(timeout))
+        deadline = DEFAULT_DEADLINE if timeout is None else deadline_in(timeout)
+        return _LoanBlock(self, boxes.bit_length() - 1, size, deadline)
 
     def confirm(self, receipt: Receipt, *, timeout: float | None = None) -> None:
         """In `crash` and `timing`, waits until the receivers have decided; raises Rejected."""
