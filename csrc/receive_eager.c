@@ -14,7 +14,7 @@
  */
 #include "receiver.h"
 
-#define LOOK_AFTER_NS 200            /* an operation takes about that long from its intent on */
+#define LOOK_AFTER_NS 60             /* a sender needs about that long from its intent to its flags */
 #define SUSPECT_AFTER_NS 50000       /* a send takes about a microsecond */
 #define SUSPECT_FACTOR 4             /* then ask the kernel less and less often */
 
