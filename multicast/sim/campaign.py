@@ -80,7 +80,11 @@ class Campaign:
     undetermined: int = 0
 
     def add(self, seed: int) -> Run:
-        outcome = run(scenario_of(self.spec, seed))
+        try:
+            outcome = run(scenario_of(self.spec, seed))
+        except Exception as error:
+            error.add_note(f"replay: {replay_command(self.spec.name, seed)}")
+            raise
         report = outcome.report()
         self.runs += 1
         self.steps += outcome.steps
