@@ -250,7 +250,8 @@ class Member(WbCast):
     def on_rejoin(self, life: int, ballot: Ballot, sender: ProcessId) -> list[Effect]:
         s, rank = self.state, self.peers.index(sender)
         self.lives[rank] = max(life, self.lives[rank])
-        leads = s.status is Status.LEADER or self.nominated == self.me
+        # One who is nominated and asks has lost its memory: somebody must lead until it is back.
+        leads = s.status is Status.LEADER or self.nominated in (self.me, sender)
         if not leads or not self.joined:
             return []
         if s.status is Status.RECOVERING and s.ballot.leader == self.me and s.ballot > ballot:
