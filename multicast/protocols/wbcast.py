@@ -333,8 +333,11 @@ class WbCast:
 
     def on_new_state(self, new: NewState, sender: ProcessId) -> list[Effect]:  # L57
         s = self.state
-        if s.status is not Status.RECOVERING or s.ballot != new.b:  # L58
+        # DEVIATION: a ballot above ours is joined even if its NEWLEADER never came: it was sent
+        # while we were down. This is NEWLEADER and NEW_STATE in one step, without our vote.
+        if s.ballot > new.b or s.cballot == new.b:  # L58
             return []
+        s.ballot = new.b
         s.status = Status.FOLLOWER  # L59
         s.cballot = new.b  # L60
         self.adopt(new.snapshot, new.clock)  # L61

@@ -205,7 +205,6 @@ class Member(WbCast):
     def join(self, new: NewState) -> None:
         assert isinstance(new.past, Past)
         self.joined = True
-        self.state.ballot = new.b
         self.state.max_delivered_gts = new.past.delivered
         self.sessions = new.past.sessions.copy()
         self.garbage.stable = dict(new.past.stable)
