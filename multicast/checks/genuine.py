@@ -23,6 +23,6 @@ def genuineness(history: History) -> Verdict:
                     "of its business",
                     event,
                 )
-    if not transmissions and history.multicasts:
+    if not transmissions and history.deliverers:
         return undetermined("the trace holds no transmissions: record it in full")
     return PASSED

@@ -7,9 +7,11 @@ timers are in wbcast_member.py and its neighbours.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from heapq import heapify, heappop, heappush
+from typing import Any, TypeAlias
 
 from shmcast.multicast.protocols.core import (
     BOTTOM,
@@ -40,6 +42,9 @@ from shmcast.multicast.protocols.wbcast_wire import (
     Phase,
     Snapshot,
 )
+
+
+Handler: TypeAlias = Callable[[Any, ProcessId], list[Effect]]
 
 
 class Status(Enum):
@@ -101,6 +106,7 @@ class WbCast:
             Status.LEADER if me == first.leader else Status.FOLLOWER,
             {g: members[0] for g, members in enumerate(topology.groups)},
         )
+        self.handlers = self.table()
 
     # Normal operation ---------------------------------------------------------------------
 
@@ -286,7 +292,7 @@ class WbCast:
         others = tuple(p for p in self.peers if p != self.me)
         return [Send(self.new_state(), others), *self.lead_if_synced()]  # L56
 
-    def merged(self, votes: list[NewLeaderAck], J: list[NewLeaderAck]) -> Snapshot:  # noqa: N803
+    def merged(self, votes: list[NewLeaderAck], J: list[NewLeaderAck]) -> Snapshot:
         messages: dict[MessageId, Message] = {}
         phase: dict[MessageId, Phase] = {}
         local_ts: dict[MessageId, Timestamp] = {}
@@ -357,22 +363,21 @@ class WbCast:
         self.state.status = Status.LEADER  # L65
         return self.deliver_in_order()  # L66-L68
 
+    def is_forgotten(self, mid: MessageId) -> bool:
+        """Collected after the whole group had delivered it; see wbcast_gc.py."""
+        return False
+
     def on_message(self, message: Wire, sender: ProcessId) -> list[Effect]:
-        match message:
-            case AcceptAck():
-                return self.on_accept_ack(message, sender)
-            case Accept():
-                return self.on_accept(message)
-            case DeliverMsg():
-                return self.on_deliver(message)
-            case MulticastMsg(m):
-                return self.on_multicast(m)
-            case NewLeader(b, lives):
-                return self.on_new_leader(b, lives)
-            case NewLeaderAck():
-                return self.on_new_leader_ack(message, sender)
-            case NewState():
-                return self.on_new_state(message, sender)
-            case NewStateAck(b):
-                return self.on_new_state_ack(b, sender)
-        return []
+        return self.handlers[message.__class__](message, sender)
+
+    def table(self) -> dict[type[Wire], Handler]:
+        return {
+            MulticastMsg: lambda w, _: self.on_multicast(w.m),
+            Accept: lambda w, _: self.on_accept(w),
+            AcceptAck: lambda w, p: self.on_accept_ack(w, p),
+            DeliverMsg: lambda w, _: self.on_deliver(w),
+            NewLeader: lambda w, _: self.on_new_leader(w.b, w.lives),
+            NewLeaderAck: lambda w, p: self.on_new_leader_ack(w, p),
+            NewState: lambda w, p: self.on_new_state(w, p),
+            NewStateAck: lambda w, p: self.on_new_state_ack(w.b, p),
+        }

@@ -84,15 +84,15 @@ class Garbage:
             return []
         return [Send(Collect(mark), self.topology.groups[self.g0])]
 
-    def on_stable(self, state: State, g: GroupId, gts: Timestamp) -> None:
+    def on_stable(self, state: State, g: GroupId, gts: Timestamp) -> list[Effect]:
         self.stable[g] = max(gts, self.stable.get(g, BOTTOM))
-        self.drop(state)
+        return self.drop(state)
 
-    def on_collect(self, state: State, gts: Timestamp) -> None:
+    def on_collect(self, state: State, gts: Timestamp) -> list[Effect]:
         self.collect = max(gts, self.collect)
-        self.drop(state)
+        return self.drop(state)
 
-    def drop(self, state: State) -> None:
+    def drop(self, state: State) -> list[Effect]:
         garbage = [
             mid
             for mid, gts in state.global_ts.items()
@@ -102,6 +102,7 @@ class Garbage:
             del state.messages[mid], state.phase[mid], state.local_ts[mid], state.global_ts[mid]
             state.accepts.pop(mid, None)
             state.acks.pop(mid, None)
+        return []
 
     def stable_everywhere(self, gts: Timestamp, dest: Iterable[GroupId]) -> bool:
         return all(g == self.g0 or gts <= self.stable.get(g, BOTTOM) for g in dest)

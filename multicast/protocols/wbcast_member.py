@@ -26,7 +26,7 @@ from shmcast.multicast.protocols.core import (
 )
 from shmcast.multicast.protocols.registry import Options, Spec, Tolerates, minority, register
 from shmcast.multicast.protocols.topology import Topology
-from shmcast.multicast.protocols.wbcast import Status, WbCast
+from shmcast.multicast.protocols.wbcast import Handler, Status, WbCast
 from shmcast.multicast.protocols.wbcast_gc import Garbage
 from shmcast.multicast.protocols.wbcast_invariants import invariants
 from shmcast.multicast.protocols.wbcast_rejoin import Past, newest, of_living
@@ -95,13 +95,16 @@ class Member(WbCast):
         if own:
             self.sessions.finish(sender, msg.finished)
         done = [Send(Done(m.id, self.g0), (sender,))] if own else []
-        if m.id not in s.phase and self.sessions.is_done(m.id):
+        if self.is_forgotten(m.id):
             return [*done]
         effects = self.on_multicast(m)
         if s.phase[m.id] < Phase.COMMITTED:
             return effects + self.retry_later(m.id)
         delivered = s.global_ts[m.id] <= s.max_delivered_gts
         return [*effects, *done] if delivered else effects
+
+    def is_forgotten(self, mid: MessageId) -> bool:
+        return mid not in self.state.phase and self.sessions.is_done(mid)
 
     def deliver_msg(self, m: Message, lts: Timestamp, gts: Timestamp) -> DeliverMsg:
         finished = self.sessions.finished.get(m.id.sender, 0)
@@ -122,7 +125,7 @@ class Member(WbCast):
 
     def on_accept(self, accept: Accept) -> list[Effect]:
         mid = accept.m.id
-        if not self.joined or (mid not in self.state.phase and self.sessions.is_done(mid)):
+        if not self.joined or self.is_forgotten(mid):
             return []  # forgotten: everybody who could need our vote has committed it
         if accept.bal > self.known_ballot(mid, accept.g):
             self.state.cur_leader[accept.g] = accept.bal.leader
@@ -282,27 +285,22 @@ class Member(WbCast):
                 return self.on_restart(life, saved)
         return []
 
-    def on_message(self, message: Wire, sender: ProcessId) -> list[Effect]:
-        s, garbage = self.state, self.garbage
-        match message:
-            case MulticastMsg():
-                return self.on_request(message, sender)
-            case Done(mid, g):
-                return self.sender.on_done(mid, g)
-            case Redirect():
-                return self.sender.on_redirect(message)
-            case Report(b, gts):
-                leads = s.status is Status.LEADER and s.cballot == b
-                return garbage.on_report(s, gts, sender) if leads else []
-            case Stable(g, gts):
-                garbage.on_stable(s, g, gts)
-            case Collect(gts):
-                garbage.on_collect(s, gts)
-            case Rejoin(life, ballot):
-                return self.on_rejoin(life, ballot, sender)
-            case _:
-                return super().on_message(message, sender)
-        return []
+    def table(self) -> dict[type[Wire], Handler]:
+        return {
+            **super().table(),
+            MulticastMsg: lambda w, p: self.on_request(w, p),
+            Done: lambda w, _: self.sender.on_done(w.mid, w.g),
+            Redirect: lambda w, _: self.sender.on_redirect(w),
+            Report: lambda w, p: self.on_report(w, p),
+            Stable: lambda w, _: self.garbage.on_stable(self.state, w.g, w.gts),
+            Collect: lambda w, _: self.garbage.on_collect(self.state, w.gts),
+            Rejoin: lambda w, p: self.on_rejoin(w.life, w.ballot, p),
+        }
+
+    def on_report(self, report: Report, sender: ProcessId) -> list[Effect]:
+        s = self.state
+        leads = s.status is Status.LEADER and s.cballot == report.b
+        return self.garbage.on_report(s, report.gts, sender) if leads else []
 
     def on_timer(self, name: str) -> list[Effect]:
         if name == AGAIN:

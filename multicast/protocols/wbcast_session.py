@@ -180,5 +180,3 @@ class Sessions:
     @property
     def size(self) -> int:
         return sum(len(s) for s in self.delivered.values())
-
-

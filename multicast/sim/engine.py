@@ -375,6 +375,7 @@ class Engine:
         node.alive = True
         node.incarnation += 1
         node.lseq = 0
+        node.busy_until = self.now  # a new life does not wait for the old one's queue
         node.machine = self.scenario.spec.build(process, self.topology, self.scenario.options)
         self.world.machines[process] = node.machine
         self.recorder.event(RESTART, node, self.now)
