@@ -43,7 +43,6 @@ from shmcast.multicast.protocols.wbcast_wire import (
     Snapshot,
 )
 
-
 Handler: TypeAlias = Callable[[Any, ProcessId], list[Effect]]
 
 
@@ -374,10 +373,10 @@ class WbCast:
         return {
             MulticastMsg: lambda w, _: self.on_multicast(w.m),
             Accept: lambda w, _: self.on_accept(w),
-            AcceptAck: lambda w, p: self.on_accept_ack(w, p),
+            AcceptAck: self.on_accept_ack,
             DeliverMsg: lambda w, _: self.on_deliver(w),
             NewLeader: lambda w, _: self.on_new_leader(w.b, w.lives),
-            NewLeaderAck: lambda w, p: self.on_new_leader_ack(w, p),
-            NewState: lambda w, p: self.on_new_state(w, p),
+            NewLeaderAck: self.on_new_leader_ack,
+            NewState: self.on_new_state,
             NewStateAck: lambda w, p: self.on_new_state_ack(w.b, p),
         }

@@ -288,10 +288,10 @@ class Member(WbCast):
     def table(self) -> dict[type[Wire], Handler]:
         return {
             **super().table(),
-            MulticastMsg: lambda w, p: self.on_request(w, p),
+            MulticastMsg: self.on_request,
             Done: lambda w, _: self.sender.on_done(w.mid, w.g),
             Redirect: lambda w, _: self.sender.on_redirect(w),
-            Report: lambda w, p: self.on_report(w, p),
+            Report: self.on_report,
             Stable: lambda w, _: self.garbage.on_stable(self.state, w.g, w.gts),
             Collect: lambda w, _: self.garbage.on_collect(self.state, w.gts),
             Rejoin: lambda w, p: self.on_rejoin(w.life, w.ballot, p),
