@@ -101,34 +101,12 @@ class VotesWithoutMemory(Member):
 
 RECOVERY: tuple[tuple[str, str, str, int, type[Member]], ...] = (
     (
-        "recovers-committed-only",
-        "L51-L53 are left out: accepted messages are lost",
-        "ordering",
-        20,
-        RecoversCommittedOnly,
-    ),
-    (
         "clock-not-restored",
         "L54 is left out: a new leader starts at 0",
         "invariant invariant_2",
         10,
         ClockNotRestored,
     ),
-    (
-        "own-vote-is-enough",
-        "L42 takes the candidate's own vote for a quorum",
-        "ordering",
-        100,
-        OwnVoteIsEnough,
-    ),
-    (
-        "stays-in-the-old-ballot",
-        "L39 is left out: a deposed leader goes on",
-        "ordering",
-        100,
-        StaysInTheOldBallot,
-    ),
-    ("keeps-state", "L61 keeps the follower's own arrays", "ordering", 100, KeepsState),
     (
         "votes-without-memory",
         "a member that lost its memory takes part at once",
@@ -138,6 +116,28 @@ RECOVERY: tuple[tuple[str, str, str, int, type[Member]], ...] = (
     ),
 )
 CHURN: tuple[tuple[str, str, str, int, type[Member]], ...] = (
+    (
+        "recovers-committed-only",
+        "L51-L53 are left out: accepted messages are lost",
+        "ordering",
+        10,
+        RecoversCommittedOnly,
+    ),
+    (
+        "own-vote-is-enough",
+        "L42 takes the candidate's own vote for a quorum",
+        "ordering",
+        10,
+        OwnVoteIsEnough,
+    ),
+    (
+        "stays-in-the-old-ballot",
+        "L39 is left out: a deposed leader goes on",
+        "ordering",
+        20,
+        StaysInTheOldBallot,
+    ),
+    ("keeps-state", "L61 keeps the follower's own arrays", "ordering", 20, KeepsState),
     (
         "leads-unsynchronised",
         "L63 is left out: no synchronisation before leading",
