@@ -67,7 +67,8 @@ class Wire:
     label: ClassVar[str] = "Wire"
 
     def __init_subclass__(cls) -> None:
-        cls.label = cls.__name__
+        if "label" not in cls.__dict__:  # a wrapper goes by the name of what it wraps
+            cls.label = cls.__name__
 
     def about(self) -> tuple[MessageId, ...]:
         return ()

@@ -146,6 +146,7 @@ class FtSkeen:
         self.cur_leader = {g: members[0] for g, members in enumerate(topology.groups)}
         self.sender = Sender(topology, self.cur_leader, RETRY_TICKS)
         self.armed = False
+        self.ballot: Ballot | None = None  # that Paxos gave us to lead, and has not taken back
         first = Ballot(1, self.peers[0])
         self.state = State(first, leading=me == first.leader)
 
@@ -255,9 +256,11 @@ class FtSkeen:
     # Change of leaders --------------------------------------------------------------------
 
     def on_leads(self, ballot: Ballot) -> list[Effect]:
+        self.ballot = ballot
         return [Ask("paxos", Request(Append(Barrier(ballot))))]
 
     def on_deposed(self, leader: ProcessId) -> None:
+        self.ballot = None
         self.state.leading = False
         self.cur_leader[self.g0] = leader
 
@@ -267,7 +270,8 @@ class FtSkeen:
             return []
         s.epoch = epoch
         self.cur_leader[self.g0] = epoch.leader
-        return self.take_over() if epoch.leader == self.me else []
+        # Our barrier may become known to us when somebody else leads and has adopted it.
+        return self.take_over() if epoch == self.ballot else []
 
     def take_over(self) -> list[Effect]:
         s = self.state
