@@ -257,9 +257,10 @@ class Paxos:
     # Liveness -----------------------------------------------------------------------------
 
     def watch(self, now: LocalTime) -> list[Effect]:
-        """A timer runs while we should lead and do not, or lead and are not answered."""
+        """A timer runs while we are nominated and do not lead, or are not answered. One who leads
+        without being nominated leaves it to the nominee: else the two would never stop."""
         s = self.state
-        waits = bool(s.open) if s.leading else self.nominated == self.me
+        waits = self.nominated == self.me and (s.leading is None or bool(s.open))
         if waits == self.armed:
             return []
         self.armed = waits

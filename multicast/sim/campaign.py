@@ -27,7 +27,7 @@ from shmcast.multicast.sim.shrink import shrink
 from shmcast.multicast.sim.workload import random_submissions
 
 MESSAGES_MAX = 30
-STEP_LIMIT = 200_000  # a run that takes more is stuck in a loop, and stays open
+STEP_LIMIT = 50_000  # a run that takes more is stuck in a loop, and stays open
 TICKS_PER_HOUR = 3_600_000_000  # at one microsecond each
 
 
