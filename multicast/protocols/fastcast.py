@@ -29,6 +29,7 @@ from shmcast.multicast.protocols.core import (
 )
 from shmcast.multicast.protocols.ft_skeen import (
     PROMISES,
+    RETRY_TICKS,
     SHAPES,
     TOLERATES,
     FtSkeen,
@@ -52,8 +53,8 @@ class Soft(Wire):
 
 
 class FastCast(FtSkeen):
-    def __init__(self, topology: Topology, me: ProcessId) -> None:
-        super().__init__(topology, me)
+    def __init__(self, topology: Topology, me: ProcessId, retry_ticks: int = RETRY_TICKS) -> None:
+        super().__init__(topology, me, retry_ticks)
         self.soft: dict[MessageId, dict[GroupId, Timestamp]] = {}
 
     def on_assigned(self, m: Message, lts: Timestamp) -> list[Effect]:

@@ -42,7 +42,14 @@ from shmcast.multicast.protocols.core import (
     Timestamp,
     Wire,
 )
-from shmcast.multicast.protocols.paxos import Append, Deposed, Entry, Leads, Paxos
+from shmcast.multicast.protocols.paxos import (
+    PATIENCE_TICKS,
+    Append,
+    Deposed,
+    Entry,
+    Leads,
+    Paxos,
+)
 from shmcast.multicast.protocols.registry import (
     Build,
     Options,
@@ -51,6 +58,7 @@ from shmcast.multicast.protocols.registry import (
     World,
     minority,
     register,
+    ticks,
 )
 from shmcast.multicast.protocols.stack import Stack
 from shmcast.multicast.protocols.topology import Topology
@@ -138,13 +146,14 @@ class State:
 class FtSkeen:
     """The layer above "paxos"."""
 
-    def __init__(self, topology: Topology, me: ProcessId) -> None:
+    def __init__(self, topology: Topology, me: ProcessId, retry_ticks: int = RETRY_TICKS) -> None:
         g0 = topology.group_of(me)
         assert g0 is not None
         self.topology, self.me, self.g0 = topology, me, g0
         self.peers = topology.groups[g0]
         self.cur_leader = {g: members[0] for g, members in enumerate(topology.groups)}
-        self.sender = Sender(topology, self.cur_leader, RETRY_TICKS)
+        self.retry_ticks = retry_ticks
+        self.sender = Sender(topology, self.cur_leader, retry_ticks)
         self.armed = False
         self.ballot: Ballot | None = None  # that Paxos gave us to lead, and has not taken back
         first = Ballot(1, self.peers[0])
@@ -323,7 +332,7 @@ class FtSkeen:
                 self.cur_leader[group] = leader
         if self.state.pending and self.state.leading and not self.armed:
             self.armed = True
-            effects = [*effects, SetTimer(RETRY, now + RETRY_TICKS)]
+            effects = [*effects, SetTimer(RETRY, now + self.retry_ticks)]
         return effects
 
     def on_message(self, message: Wire, sender: ProcessId) -> list[Effect]:
@@ -359,9 +368,14 @@ class FtSkeen:
 
 def build_with(kind: type[FtSkeen]) -> Build:
     def build(process: ProcessId, topology: Topology, options: Options) -> Machine:
+        retry_ticks = ticks(options, "retry_ticks", RETRY_TICKS)
         if topology.group_of(process) is None:
-            return Stack.linear(("skeen", Client(topology, RETRY_TICKS)))
-        return Stack.linear(("skeen", kind(topology, process)), ("paxos", Paxos(topology, process)))
+            return Stack.linear(("skeen", Client(topology, retry_ticks)))
+        patience_ticks = ticks(options, "patience_ticks", PATIENCE_TICKS)
+        return Stack.linear(
+            ("skeen", kind(topology, process, retry_ticks)),
+            ("paxos", Paxos(topology, process, patience_ticks)),
+        )
 
     return build
 

@@ -80,6 +80,13 @@ class Spec:
     closed. None: a run is closed when nothing is in flight and no timer is armed."""
 
 
+def ticks(options: Options, name: str, default: int) -> int:
+    """An option that is a span of time."""
+    value = options.get(name, default)
+    assert isinstance(value, int) and value > 0, f"{name} is a number of ticks"
+    return value
+
+
 _specs: dict[str, Spec] = {}
 _HERE = "shmcast.multicast.protocols"
 

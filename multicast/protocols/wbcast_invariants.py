@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from shmcast.multicast.protocols.core import MessageId, ProcessId, Restart, Timestamp
 from shmcast.multicast.protocols.quorum import majority
 from shmcast.multicast.protocols.registry import Invariant, World
+from shmcast.multicast.protocols.topology import Topology
 from shmcast.multicast.protocols.wbcast import Status, WbCast
 from shmcast.multicast.protocols.wbcast_history import History, LocalTS, Sent, Vote
 from shmcast.multicast.protocols.wbcast_wire import Ballot, Ballots, Phase
@@ -24,33 +25,25 @@ class Invariants:
     """One run's. `observe` must come first and `remember` last."""
 
     def __init__(self) -> None:
-        self.history: History | None = None
+        self.past = History(Topology(()))
+        self.here: tuple[WbCast, ...] = ()  # the member that made the last step, if it lives
+        self.touched: list[tuple[WbCast, MessageId]] = []  # by that step
         self.ballots: dict[ProcessId, tuple[Ballot, Ballot, int]] = {}  # ballot, cballot, clock
         self.kept: dict[tuple[ProcessId, MessageId], Kept] = {}
         self.owners: dict[Timestamp, MessageId] = {}  # of global timestamps
 
     def observe(self, world: World) -> None:
-        if self.history is None:
-            self.history = History(world.topology)
+        past = self.past
+        if past.steps == 0:
+            past.topology = world.topology
         if world.step is not None and isinstance(world.step.event, Restart):
             self._forget_life(world.step.process)
-        self.history.observe(world)
-
-    @property
-    def past(self) -> History:
-        assert self.history is not None
-        return self.history
-
-    def _here(self) -> Iterator[WbCast]:
-        machine = self.past.last.machine
-        if machine is not None:
-            yield machine
-
-    def _touched(self) -> Iterator[tuple[WbCast, MessageId]]:
-        for machine in self._here():
-            for mid in self.past.last.touched:
-                if mid in machine.state.phase:
-                    yield machine, mid
+        past.observe(world)
+        machine = past.last.machine
+        self.here = () if machine is None else (machine,)
+        self.touched = [
+            (m, mid) for m in self.here for mid in past.last.touched if mid in m.state.phase
+        ]
 
     # Fig. 6 -------------------------------------------------------------------------------
 
@@ -75,7 +68,7 @@ class Invariants:
     def _accepted_below(self, world: World) -> Iterator[tuple[WbCast, Vote]]:
         """Pairs that this step made: a new ballot somewhere, or a new quorum in an old one."""
         if self.past.last.ballot_changed:
-            for machine in self._here():
+            for machine in self.here:
                 for vote in self.past.accepted[machine.g0]:
                     if machine.state.cballot > vote.own:
                         yield machine, vote
@@ -101,7 +94,7 @@ class Invariants:
     def invariant_5(self, world: World) -> None:
         """If leader(Bal(g)) is among those who accepted m, no later ballot holds a message with a
         local timestamp below m's global one that this leader did not know."""
-        for machine in self._here():
+        for machine in self.here:
             for vote in self.past.accepted[machine.g0]:
                 if vote.leader_had is not None and machine.state.cballot > vote.own:
                     self._condition_3(machine, vote.gts, vote.leader_had, vote.leader_at)
@@ -124,12 +117,12 @@ class Invariants:
 
     def invariant_7(self, world: World) -> None:
         """What has a phase has been multicast."""
-        for _, mid in self._touched():
+        for _, mid in self.touched:
             assert mid in self.past.multicast, f"{mid} comes from nowhere"
 
     def invariant_8(self, world: World) -> None:
         """ballot and cballot never decrease."""
-        for machine in self._here():
+        for machine in self.here:
             ballot, cballot, _ = self._before(machine)
             s = machine.state
             assert s.ballot >= ballot, f"ballot falls from {ballot} to {s.ballot}"
@@ -141,39 +134,39 @@ class Invariants:
 
     def invariant_9(self, world: World) -> None:
         """cballot ≤ ballot."""
-        for machine in self._here():
+        for machine in self.here:
             assert machine.state.cballot <= machine.state.ballot
 
     def invariant_10(self, world: World) -> None:
         """Within one cballot a phase never falls."""
-        for machine, mid in self._touched():
+        for machine, mid in self.touched:
             kept = self.kept.get((machine.me, mid))
             if kept is not None and kept[0] == machine.state.cballot:
                 assert machine.state.phase[mid] >= kept[1], f"{mid} was {kept[1].name}"
 
     def invariant_11(self, world: World) -> None:
         """Within one cballot the clock never falls."""
-        for machine in self._here():
+        for machine in self.here:
             _, cballot, clock = self._before(machine)
             assert cballot != machine.state.cballot or machine.state.clock >= clock
 
     def invariant_12(self, world: World) -> None:
         """Within one cballot a local timestamp never changes."""
-        for machine, mid in self._touched():
+        for machine, mid in self.touched:
             kept = self.kept.get((machine.me, mid))
             if kept is not None and kept[0] == machine.state.cballot:
                 assert machine.state.local_ts[mid] == kept[2], f"{mid} had {kept[2]}"
 
     def invariant_13(self, world: World) -> None:
         """COMMITTED ⇒ LocalTS ≤ GlobalTS."""
-        for machine, mid in self._touched():
+        for machine, mid in self.touched:
             s = machine.state
             if s.phase[mid] is Phase.COMMITTED:
                 assert s.local_ts[mid] <= s.global_ts[mid]
 
     def invariant_14(self, world: World) -> None:
         """COMMITTED ⇒ clock ≥ time(GlobalTS)."""
-        for machine, mid in self._touched():
+        for machine, mid in self.touched:
             s = machine.state
             if s.phase[mid] is Phase.COMMITTED:
                 assert s.clock >= s.global_ts[mid].time, f"{s.clock} below {s.global_ts[mid]}"
@@ -187,7 +180,7 @@ class Invariants:
         """
         if not self.past.last.acks:
             return
-        for machine in self._here():
+        for machine in self.here:
             held = self.past.held[machine.g0, machine.state.cballot]
             for mid, lts in machine.state.local_ts.items():
                 assert held.get(mid) == lts, f"{mid} at {lts}: the leader has {held.get(mid)}"
@@ -198,7 +191,7 @@ class Invariants:
         DEVIATION: between L20 and L23 a message may wait for those before it. Then no DELIVER
         was sent yet; what invariant 17 says of one holds already.
         """
-        for machine, mid in self._touched():
+        for machine, mid in self.touched:
             s = machine.state
             if s.phase[mid] is not Phase.COMMITTED:
                 continue
@@ -216,7 +209,7 @@ class Invariants:
 
     def invariant_17(self, world: World) -> None:
         """A DELIVER rests on quorums of all destination groups with one vector of ballots."""
-        for machine in self._here():
+        for machine in self.here:
             for sent in self.past.last.delivers:
                 self._has_quorums(world, machine, sent.d.m.id, sent.d.lts, sent.d.gts)
 
@@ -240,7 +233,7 @@ class Invariants:
 
     def invariant_18(self, world: World) -> None:
         """As 5, for a NEW_STATE that a quorum acknowledged."""
-        for machine in self._here():
+        for machine in self.here:
             enough = majority(len(machine.peers))
             for (g, b), sync in self.past.syncs.items():
                 later = g == machine.g0 and machine.state.cballot > b
@@ -255,14 +248,14 @@ class Invariants:
 
     def invariant_20(self, world: World) -> None:
         """The timestamps in LocalTS are distinct."""
-        for machine in self._here():
+        for machine in self.here:
             s = machine.state
             if any(self.kept.get((machine.me, mid)) is None for mid in self.past.last.touched):
                 assert len(set(s.local_ts.values())) == len(s.local_ts), f"{s.local_ts}"
 
     def remember(self, world: World) -> None:
         self.past.remember()
-        for machine in self._here():
+        for machine in self.here:
             s = machine.state
             self.ballots[machine.me] = (s.ballot, s.cballot, s.clock)
             for mid in self.past.last.touched:

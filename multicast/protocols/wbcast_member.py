@@ -24,7 +24,7 @@ from shmcast.multicast.protocols.core import (
     Timestamp,
     Wire,
 )
-from shmcast.multicast.protocols.registry import Options, Spec, Tolerates, minority, register
+from shmcast.multicast.protocols.registry import Options, Spec, Tolerates, minority, register, ticks
 from shmcast.multicast.protocols.topology import Topology
 from shmcast.multicast.protocols.wbcast import Handler, Status, WbCast
 from shmcast.multicast.protocols.wbcast_gc import Garbage
@@ -313,12 +313,6 @@ class Member(WbCast):
         if self.state.status is Status.RECOVERING:
             return []  # the next leader repeats its DELIVERs, and we report then
         return self.garbage.report(self.state.cballot)
-
-
-def ticks(options: Options, name: str, default: int) -> int:
-    value = options.get(name, default)
-    assert isinstance(value, int) and value > 0, f"{name} is a number of ticks"
-    return value
 
 
 def build(process: ProcessId, topology: Topology, options: Options) -> Machine:

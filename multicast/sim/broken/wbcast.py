@@ -168,14 +168,14 @@ MEMBERS: tuple[tuple[str, str, str, int, type[Member]], ...] = (
         "alone-is-enough-outside",
         "the same, seen by the property",
         "uniform-agreement",
-        300,
+        20,
         AloneIsEnough,
     ),
     (
         "accepts-any-ballot",
         "L11 is not asked: ACCEPTs of old ballots count",
         "invariant invariant_15",
-        300,
+        120,
         AcceptsAnyBallot,
     ),
     (
@@ -203,14 +203,14 @@ MEMBERS: tuple[tuple[str, str, str, int, type[Member]], ...] = (
         "no-memory",
         "a retried message that was collected counts as new",
         "uniform-integrity",
-        300,
+        40,
         NoMemoryOfThePast,
     ),
     (
         "collects-early",
         "a message is dropped when one member has delivered it",
         "uniform-agreement",
-        300,
+        40,
         CollectsEarly,
     ),
 )

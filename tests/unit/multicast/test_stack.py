@@ -28,7 +28,7 @@ from shmcast.multicast.protocols.core import (
     Wire,
 )
 from shmcast.multicast.protocols.registry import Options, Spec
-from shmcast.multicast.protocols.stack import Module, Stack
+from shmcast.multicast.protocols.stack import Module, Stack, Tagged
 from shmcast.multicast.protocols.topology import Topology
 from shmcast.multicast.sim.api import simulate
 from shmcast.multicast.sim.delays import Uniform
@@ -149,3 +149,8 @@ def test_restart_gives_each_module_what_it_saved() -> None:
 def test_module_asks_only_what_it_stands_on() -> None:
     with pytest.raises(AssertionError, match="does not stand on"):
         two_counters().handle(Request(("chooser", 1)), 0)
+
+
+def test_message_of_a_layer_goes_by_its_own_name() -> None:
+    """Counters and diagrams would else know one kind of message only."""
+    assert Tagged("flood", Copy(Message(MessageId(0, 1), (0,)))).label == "Copy"
