@@ -9,9 +9,7 @@ from pathlib import Path
 from setuptools import find_namespace_packages, find_packages, setup
 
 ROOT = Path(__file__).parent
-ROOMS = [
-    room for room in ("mailbox", "multicast", "realtime", "pipeline") if (ROOT / room).is_dir()
-]
+ROOMS = [room for room in ("mailbox", "multicast", "realtime", "pipeline") if (ROOT / room).is_dir()]
 
 
 def room_packages(room: str) -> list[str]:

@@ -42,6 +42,7 @@ from shmcast.multicast.protocols.core import (
     Timestamp,
     Wire,
 )
+from shmcast.multicast.protocols.ft_skeen_wire import Barrier, DeliverMsg, Global, Local, Propose
 from shmcast.multicast.protocols.paxos import (
     PATIENCE_TICKS,
     Append,
@@ -67,59 +68,6 @@ from shmcast.multicast.protocols.wbcast_wire import Ballot, Done, MulticastMsg, 
 
 RETRY = "retry"
 RETRY_TICKS = 30_000
-
-
-# In the log -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Barrier:
-    epoch: Ballot
-
-
-@dataclass(frozen=True, slots=True)
-class Local:
-    epoch: Ballot
-    m: Message
-    lts: Timestamp
-
-    def about(self) -> tuple[MessageId, ...]:
-        return (self.m.id,)
-
-
-@dataclass(frozen=True, slots=True)
-class Global:
-    m: Message
-    gts: Timestamp
-
-    def about(self) -> tuple[MessageId, ...]:
-        return (self.m.id,)
-
-
-# Between processes ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Propose(Wire):
-    """L12, once the local timestamp is chosen."""
-
-    m: Message
-    g: GroupId
-    lts: Timestamp
-
-    def about(self) -> tuple[MessageId, ...]:
-        return (self.m.id,)
-
-
-@dataclass(frozen=True, slots=True)
-class DeliverMsg(Wire):
-    """From the leader to its group, in order."""
-
-    m: Message
-    gts: Timestamp
-
-    def about(self) -> tuple[MessageId, ...]:
-        return (self.m.id,)
 
 
 @dataclass(slots=True)

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from shmcast.multicast.protocols.core import Message, ProcessId
 from shmcast.multicast.protocols.registry import World, lookup
 from shmcast.multicast.protocols.topology import Topology
@@ -71,7 +73,8 @@ def test_every_run_ends_with_leaders_that_quorums_follow() -> None:
         invariant_6(World(outcome.scenario.topology, outcome.machines))
 
 
-def test_leaders_that_follow_each_other_quickly_lose_nothing() -> None:
-    for seed in range(100):
-        outcome = run(churn(lookup("wbcast"), seed))
+@pytest.mark.parametrize("protocol", ["wbcast", "ft-skeen", "fastcast"])
+def test_leaders_that_follow_each_other_quickly_lose_nothing(protocol: str) -> None:
+    for seed in range(60):
+        outcome = run(churn(lookup(protocol), seed))
         assert not outcome.check().undetermined, f"churn seed {seed}"
