@@ -23,6 +23,7 @@ def genuineness(history: History) -> Verdict:
                     "of its business",
                     event,
                 )
-    if not transmissions and history.multicasts:
+    someone_sent = any(e.proc not in history.faulty for e in history.multicasts.values())
+    if not transmissions and (someone_sent or history.deliverers):
         return undetermined("the trace holds no transmissions: record it in full")
     return PASSED

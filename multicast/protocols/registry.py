@@ -14,7 +14,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from shmcast.multicast.protocols.core import Effect, Event, Machine, ProcessId
 from shmcast.multicast.protocols.topology import Topology
@@ -73,7 +73,7 @@ def minority(replicas: int) -> int:
     return (replicas - 1) // 2
 
 
-Calls = Callable[[Topology, Random, int], Sequence[tuple[int, ProcessId, object]]]
+Calls: TypeAlias = "Callable[[Topology, Random, int], Sequence[tuple[int, ProcessId, object]]]"
 """Requests other than multicasts within so many ticks, for campaigns: when, who, what."""
 
 Bound = Callable[[Topology], int]
@@ -93,6 +93,13 @@ class Spec:
     calls: Calls | None = None
     multicasts: bool = True  # False: it is asked by `calls` only
     bound: Bound | None = None  # Δ of the timely promises, in ticks
+
+
+def ticks(options: Options, name: str, default: int) -> int:
+    """An option that is a span of time."""
+    value = options.get(name, default)
+    assert isinstance(value, int) and value > 0, f"{name} is a number of ticks"
+    return value
 
 
 _specs: dict[str, Spec] = {}

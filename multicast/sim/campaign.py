@@ -18,7 +18,7 @@ from shmcast.multicast.protocols.registry import Spec, lookup
 from shmcast.multicast.protocols.topology import Topology
 from shmcast.multicast.sim.api import DELTA, run
 from shmcast.multicast.sim.clock import Clock
-from shmcast.multicast.sim.delays import Constant, Delay, HeavyTailed, Uniform
+from shmcast.multicast.sim.delays import Constant, Delay, HeavyTailed, SlowLinks, Uniform
 from shmcast.multicast.sim.mutants import MUTANT_MARK, find_mutant
 from shmcast.multicast.sim.random_faults import random_faults
 from shmcast.multicast.sim.run import Run
@@ -27,7 +27,7 @@ from shmcast.multicast.sim.shrink import shrink
 from shmcast.multicast.sim.workload import Call, Input, random_submissions
 
 MESSAGES_MAX = 30
-STEP_LIMIT = 200_000  # a run that takes more is stuck in a loop, and stays open
+STEP_LIMIT = 50_000  # a run that takes more is stuck in a loop, and stays open
 TICKS_PER_HOUR = 3_600_000_000  # at one microsecond each
 
 
@@ -43,7 +43,7 @@ def scenario_of(spec: Spec, seed: int) -> Scenario:
         inputs=_inputs(spec, topology, messages, interval, seed),
         faults=random_faults(spec, topology, rng, span=messages * interval + 5 * DELTA),
         seed=seed,
-        delay=_delay(spec, rng),
+        delay=_delay(spec, topology, rng),
         fifo=not spec.tolerates.reordering or rng.random() < 0.5,
         clocks=_clocks(spec, topology, rng),
         step_limit=STEP_LIMIT,
@@ -63,11 +63,17 @@ def _inputs(
     return tuple(sorted(inputs, key=lambda item: item.at))
 
 
-def _delay(spec: Spec, rng: Random) -> Delay:
+def _delay(spec: Spec, topology: Topology, rng: Random) -> Delay:
     if spec.tolerates.delay_max is not None:
         top = spec.tolerates.delay_max
         return rng.choice((Constant(top), Uniform(min(1, top), top)))
-    return rng.choice((Constant(DELTA), Uniform(1, 2 * DELTA), HeavyTailed(DELTA)))
+    usual = rng.choice((Constant(DELTA), Uniform(1, 2 * DELTA), HeavyTailed(DELTA)))
+    group = topology.groups[0]
+    if not spec.tolerates.crashes_per_group(len(group)) or rng.random() < 0.5:
+        return usual
+    links = [(p, q) for p in group for q in group if p != q]
+    slow = frozenset(rng.sample(links, rng.randint(1, len(links) // 2)))
+    return SlowLinks(usual, slow, rng.choice((5, 20)))
 
 
 def _clocks(spec: Spec, topology: Topology, rng: Random) -> dict[ProcessId, Clock]:
@@ -93,7 +99,11 @@ class Campaign:
     undetermined: int = 0
 
     def add(self, seed: int) -> Run:
-        outcome = run(scenario_of(self.spec, seed))
+        try:
+            outcome = run(scenario_of(self.spec, seed))
+        except Exception as error:
+            error.add_note(f"replay: {replay_command(self.spec.name, seed)}")
+            raise
         report = outcome.report()
         self.runs += 1
         self.steps += outcome.steps
@@ -130,8 +140,17 @@ def spec_of(name: str) -> Spec:
     return find_mutant(name).spec if MUTANT_MARK in name else lookup(name)
 
 
+def scenario_for(name: str, seed: int) -> Scenario:
+    """The scenario of this seed for a protocol or a mutant; some mutants have their own."""
+    if MUTANT_MARK in name:
+        found = find_mutant(name)
+        if found.scenarios is not None:
+            return found.scenarios(found.spec, seed)
+    return scenario_of(spec_of(name), seed)
+
+
 def replay(arguments: argparse.Namespace) -> bool:
-    scenario = scenario_of(spec_of(arguments.protocol), arguments.replay)
+    scenario = scenario_for(arguments.protocol, arguments.replay)
     outcome = run(scenario)
     if arguments.shrink and outcome.report().violated:
         broken = set(outcome.report().violated)

@@ -47,6 +47,20 @@ class HeavyTailed:
 
 
 @dataclass(frozen=True, slots=True)
+class SlowLinks:
+    """Some links are many times slower than the rest: news of one leader comes after its
+    successor's."""
+
+    base: Delay
+    links: frozenset[tuple[ProcessId, ProcessId]]
+    factor: int
+
+    def sample(self, src: ProcessId, dst: ProcessId, message: Wire, rng: Random) -> int:
+        ticks = self.base.sample(src, dst, message, rng)
+        return ticks * self.factor if (src, dst) in self.links else ticks
+
+
+@dataclass(frozen=True, slots=True)
 class Sites:
     """Processes at sites, a matrix of one-way delays between sites, and relative jitter."""
 

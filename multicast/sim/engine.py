@@ -203,18 +203,18 @@ class Engine:
             node = nodes[process]
             if not node.alive:
                 continue
-            # One that was slow a moment ago first does what it has queued.
-            slow = node.step_ticks or node.busy_until > now
-            if slow and not self._its_turn(node, now, order, event):  # type: ignore[arg-type]
+            if node.queueing and not self._its_turn(node, now, order, event):  # type: ignore[arg-type]
                 continue
             self._step(node, event, order)  # type: ignore[arg-type]
         self.recorder.trace.closed = not heap and self.broken is None
 
     def _its_turn(self, node: Node, now: int, order: int, event: Event) -> bool:
-        """A slow process queues its steps; each one is put back at most once."""
+        """A slow process queues its steps; each one is put back at most once. When it is slow no
+        longer, what came meanwhile still goes first."""
         if order in self._admitted:
             self._admitted.discard(order)
             return True
+        node.queueing = node.step_ticks > 0 or node.busy_until > now
         start = max(now, node.busy_until)
         node.busy_until = start + node.step_ticks
         if start == now:
@@ -375,6 +375,7 @@ class Engine:
         node.alive = True
         node.incarnation += 1
         node.lseq = 0
+        node.busy_until = self.now  # a new life does not wait for the old one's queue
         node.machine = self.scenario.spec.build(process, self.topology, self.scenario.options)
         self.world.machines[process] = node.machine
         self.recorder.event(RESTART, node, self.now)
@@ -385,6 +386,7 @@ class Engine:
         node = self.nodes[process]
         node.step_ticks = step_ticks
         if step_ticks:
+            node.queueing = True
             self.faults["Slow"] += 1
             self.recorder.event(
                 FAULT if faulty else NOTE, node, self.now, detail=f"a step takes {step_ticks}"

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from shmcast.multicast.protocols.registry import Build, Spec, lookup
+from shmcast.multicast.sim.scenario import Scenario
 
 MUTANT_MARK = "~"  # "skeen~forgets-clock"
 _BROKEN = "shmcast.multicast.sim.broken"
@@ -27,13 +29,21 @@ class Mutant:
     breaks: str  # a property of checks/table.py, or "invariant <its name>"
     seeds: int
     spec: Spec
+    scenarios: Callable[[Spec, int], Scenario] | None = None  # None: those of a campaign
 
 
 _mutants: dict[str, Mutant] = {}
 
 
 def mutant(
-    protocol: str, name: str, differs: str, *, breaks: str, seeds: int, build: Build
+    protocol: str,
+    name: str,
+    differs: str,
+    *,
+    breaks: str,
+    seeds: int,
+    build: Build,
+    scenarios: Callable[[Spec, int], Scenario] | None = None,
 ) -> Mutant:
     full_name = f"{protocol}{MUTANT_MARK}{name}"
     original = lookup(protocol)
@@ -43,7 +53,7 @@ def mutant(
         spec = replace(spec, invariants=list)
         if breaks not in spec.promises:
             spec = replace(spec, promises=(*spec.promises, breaks))
-    found = Mutant(full_name, differs, breaks, seeds, spec)
+    found = Mutant(full_name, differs, breaks, seeds, spec, scenarios)
     _mutants[full_name] = found
     return found
 

@@ -22,6 +22,7 @@ class Node:
     effects_left: int | None = None  # a crash inside the next step
     step_ticks: int = 0  # how long a step takes; 0: no time at all
     busy_until: int = 0
+    queueing: bool = False  # slow, or still busy with what came while it was
 
     def local(self, real: int) -> int:
         return real if self.clock is None else self.clock.local(real)

@@ -1,10 +1,9 @@
 """A failure detector and leader selection (Ω) for simulated processes: eventually accurate.
 
 Every crash is reported `detect_ticks` after it happened, every recovery likewise. A leader stays
-until it crashes; then the first living member follows it, and a newcomer is told who leads where.
-So a process that lost its memory leads only when nobody else is left. Mistakes on the way are
-faults of the scenario. A protocol
-that brings its own detector runs without this one.
+until it crashes; then the first living member follows it, even one that has just come back
+without its memory. A newcomer is told who leads where. Mistakes on the way are faults of the
+scenario. A protocol that brings its own detector runs without this one.
 """
 
 from __future__ import annotations

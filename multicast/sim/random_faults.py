@@ -23,6 +23,7 @@ from shmcast.multicast.sim.faults import (
 
 INSIDE_STEP = 0.7  # most crashes fall inside a step: that is where protocols break
 STEP_EFFECTS_MAX = 8
+MISTAKES_MAX = 5
 
 
 def random_faults(spec: Spec, topology: Topology, rng: Random, span: int) -> tuple[Fault, ...]:
@@ -61,7 +62,7 @@ def _crashes(spec: Spec, topology: Topology, rng: Random, span: int) -> Iterator
         yield Crash(process, at, rng.randint(0, STEP_EFFECTS_MAX) if inside else None)
         if spec.tolerates.restarts and rng.random() < 0.5:
             yield Recover(process, at + rng.randint(1, span))
-    if victims:
+    if any(spec.tolerates.crashes_per_group(len(members)) for members in topology.groups):
         yield from _mistakes(topology, rng, span)
 
 
@@ -89,13 +90,19 @@ def _some(topology: Topology, rng: Random) -> frozenset[ProcessId]:
 
 
 def _mistakes(topology: Topology, rng: Random, span: int) -> Iterator[Fault]:
-    """A detector that can report crashes can also err."""
-    group = rng.randrange(len(topology.groups))
-    process = rng.choice(topology.groups[group])
-    if rng.random() < 0.5:
-        yield WrongNomination(group, process, *_window(rng, span))
-    if rng.random() < 0.5:
-        yield WrongSuspicion(process, *_window(rng, span))
+    """A detector that can report crashes can also err. Most mistakes are about one group:
+    leaders that follow each other quickly are what breaks recovery."""
+    group = 0 if rng.random() < 0.5 else rng.randrange(len(topology.groups))
+    for _ in range(rng.randint(0, MISTAKES_MAX)):
+        members = topology.groups[group]
+        process = rng.choice(members)
+        if rng.random() < 0.7:
+            # Often only some hear of it: the old leader and its clients go on for a while.
+            some = frozenset({process, *rng.sample(members, rng.randint(0, len(members)))})
+            to = None if rng.random() < 0.4 else some
+            yield WrongNomination(group, process, *_window(rng, span), to=to)
+        else:
+            yield WrongSuspicion(process, *_window(rng, span))
 
 
 def _cuts(spec: Spec, topology: Topology, rng: Random, span: int) -> Iterator[Fault]:

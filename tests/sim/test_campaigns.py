@@ -5,7 +5,7 @@ import pytest
 
 from shmcast.multicast.protocols.registry import lookup, names
 from shmcast.multicast.sim.api import run
-from shmcast.multicast.sim.campaign import campaign, replay_command, scenario_of
+from shmcast.multicast.sim.campaign import campaign, replay_command, scenario_for
 from shmcast.multicast.sim.mutants import all_mutants
 
 SEEDS = 300
@@ -23,7 +23,7 @@ def test_campaign_finds_no_violation(protocol: str) -> None:
 def test_mutant_is_caught_within_its_seeds(name: str) -> None:
     mutant = all_mutants()[name]
     assert any(
-        mutant.breaks in run(scenario_of(mutant.spec, seed)).report().violated
+        mutant.breaks in run(scenario_for(name, seed)).report().violated
         for seed in range(mutant.seeds)
     ), f"{mutant.differs}: {mutant.breaks} holds; {replay_command(name, 0)}"
 

@@ -30,7 +30,7 @@ from shmcast.multicast.protocols.topology import Topology
 from shmcast.multicast.sim import faults
 from shmcast.multicast.sim.api import simulate
 from shmcast.multicast.sim.clock import Clock
-from shmcast.multicast.sim.delays import Constant, HeavyTailed, Rule, Scripted, Uniform
+from shmcast.multicast.sim.delays import Constant, HeavyTailed, Rule, Scripted, SlowLinks, Uniform
 from shmcast.multicast.sim.run import Run, Violation
 from shmcast.multicast.sim.workload import Call, Submit
 
@@ -195,11 +195,18 @@ def test_slow_process_takes_its_steps_one_after_the_other() -> None:
     assert times(run, 1) == [1000, 1400, 1800, 2200]
 
 
-def test_process_that_is_fast_again_handles_first_what_has_waited() -> None:
-    """Steps put off past the end of the slowness were overtaken by later arrivals."""
-    inputs = [Submit(at, 0, (0,)) for at in (0, 0, 0, 100)]
-    run = echo(*inputs, faults=[faults.Slow(1, at=0, until=1050, step_ticks=400)])
+def test_process_that_is_slow_no_longer_handles_what_waited_first() -> None:
+    """Else a FIFO link would reorder: the second message arrives when the first one waits."""
+    inputs = [Submit(i, 0, (0,)) for i in range(3)] + [Submit(1500, 0, (0,))]
+    run = echo(*inputs, faults=[faults.Slow(1, at=0, until=2000, step_ticks=2000)])
     assert [line.split()[0] for line in heard(run, 1)] == ["1", "2", "3", "4"]
+
+
+def test_some_links_may_be_slower_than_the_rest() -> None:
+    delay = SlowLinks(Constant(100), frozenset({(0, 2)}), factor=7)
+    run = echo(Submit(0, 0, (0,)), delay=delay)
+    assert times(run, 1) == [100]
+    assert times(run, 2) == [700]
 
 
 def test_oracle_reports_crash_recovery_and_new_leader() -> None:

@@ -34,6 +34,11 @@ def test_genuineness_cannot_be_told_without_transmissions() -> None:
     assert check(t, ["genuineness"])["genuineness"].outcome is Outcome.UNDETERMINED
 
 
+def test_sender_that_died_before_it_sent_leaves_a_genuine_run() -> None:
+    t = Written(ALL).multicast(0, "m").crash(0).trace()
+    assert check(t, ["genuineness"])["genuineness"].outcome is Outcome.PASSED
+
+
 def decided(*values: str, crash: int | None = None, closed: bool = True) -> Trace:
     t = Written(ALL)
     for proc in range(3):

@@ -28,7 +28,7 @@ from shmcast.multicast.protocols.core import (
     Wire,
 )
 from shmcast.multicast.protocols.registry import Options, Spec
-from shmcast.multicast.protocols.stack import Module, Stack
+from shmcast.multicast.protocols.stack import Module, Stack, Tagged
 from shmcast.multicast.protocols.topology import Topology
 from shmcast.multicast.sim.api import simulate
 from shmcast.multicast.sim.delays import Uniform
@@ -160,3 +160,8 @@ def test_module_asks_only_what_it_stands_on() -> None:
 def test_envelope_is_counted_under_the_label_of_what_it_holds() -> None:
     run = simulate(FIFO, groups=1, replicas=3, clients=0, messages=2)
     assert set(run.sent) == {"Copy"}
+
+
+def test_message_of_a_layer_goes_by_its_own_name() -> None:
+    """Counters and diagrams would else know one kind of message only."""
+    assert Tagged("flood", Copy(Message(MessageId(0, 1), (0,)))).label == "Copy"

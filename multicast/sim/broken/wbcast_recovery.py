@@ -1,0 +1,175 @@
+"""WbCast with one mistake each in what happens when a leader or a memory is lost."""
+
+from __future__ import annotations
+
+from shmcast.multicast.protocols.core import Effect, Message, MessageId, ProcessId, Timestamp
+from shmcast.multicast.protocols.registry import Options
+from shmcast.multicast.protocols.topology import Topology
+from shmcast.multicast.protocols.wbcast import Status
+from shmcast.multicast.protocols.wbcast_member import Member
+from shmcast.multicast.protocols.wbcast_wire import (
+    Ballot,
+    DeliverMsg,
+    Lives,
+    NewLeaderAck,
+    NewState,
+    Phase,
+    Snapshot,
+)
+from shmcast.multicast.sim.broken.wbcast import members_are
+from shmcast.multicast.sim.churn import churn
+from shmcast.multicast.sim.mutants import mutant
+
+
+class LeadsUnsynchronised(Member):
+    def lead_if_synced(self) -> list[Effect]:
+        self.state.synced = set(self.peers)
+        return super().lead_if_synced()
+
+
+class RecoversFromAnyBallot(Member):
+    def merged(self, votes: list[NewLeaderAck], J: list[NewLeaderAck]) -> Snapshot:
+        return super().merged(votes, votes)
+
+
+class RecoversCommittedOnly(Member):
+    def merged(self, votes: list[NewLeaderAck], J: list[NewLeaderAck]) -> Snapshot:
+        return super().merged(votes, [])
+
+
+class ClockNotRestored(Member):
+    def recovered_clock(self, votes: list[NewLeaderAck]) -> int:
+        return 0
+
+
+class OwnVoteIsEnough(Member):
+    def countable(self, votes: dict[ProcessId, NewLeaderAck]) -> list[NewLeaderAck]:
+        return super().countable(votes) * self.quorum
+
+
+class StaysInTheOldBallot(Member):
+    """L39 leaves the status as it is: who has promised a new ballot still serves the old one."""
+
+    def on_new_leader(self, b: Ballot, lives: Lives) -> list[Effect]:
+        before = self.state.status
+        effects = super().on_new_leader(b, lives)
+        if b.leader != self.me and self.state.cballot.leader == self.me:
+            self.state.status = before
+        return effects
+
+
+class KeepsState(Member):
+    """L61 keeps the follower's own arrays."""
+
+    def on_new_state(self, new: NewState, sender: ProcessId) -> list[Effect]:
+        s = self.state
+        had, clock = self.snapshot(), s.clock
+        joined = self.joined
+        effects = super().on_new_state(new, sender)
+        if effects and joined:
+            self.adopt(had, clock)
+            s.committed = []
+        return effects
+
+
+class KeepsDelivered(Member):
+    """Fig. 4 to the letter: Delivered is never reset."""
+
+    def __init__(self, topology: Topology, me: ProcessId, options: Options) -> None:
+        super().__init__(topology, me, options)
+        self.delivered: set[MessageId] = set()
+
+    def deliver_msg(self, m: Message, lts: Timestamp, gts: Timestamp) -> DeliverMsg:
+        self.delivered.add(m.id)
+        return super().deliver_msg(m, lts, gts)
+
+    def commit(self, m: Message, gts: Timestamp) -> list[Effect]:
+        if m.id not in self.delivered:
+            return super().commit(m, gts)
+        self.state.global_ts[m.id] = gts
+        self.state.phase[m.id] = Phase.COMMITTED
+        return self.deliver_in_order()
+
+
+class VotesWithoutMemory(Member):
+    def on_restart(self, life: int, saved: object) -> list[Effect]:
+        effects = super().on_restart(life, saved)
+        self.joined = True
+        self.state.status = Status.FOLLOWER
+        return effects
+
+
+RECOVERY: tuple[tuple[str, str, str, int, type[Member]], ...] = (
+    (
+        "clock-not-restored",
+        "L54 is left out: a new leader starts at 0",
+        "invariant invariant_2",
+        10,
+        ClockNotRestored,
+    ),
+    (
+        "votes-without-memory",
+        "a member that lost its memory takes part at once",
+        "invariant invariant_2",
+        100,
+        VotesWithoutMemory,
+    ),
+)
+CHURN: tuple[tuple[str, str, str, int, type[Member]], ...] = (
+    (
+        "recovers-committed-only",
+        "L51-L53 are left out: accepted messages are lost",
+        "ordering",
+        10,
+        RecoversCommittedOnly,
+    ),
+    (
+        "own-vote-is-enough",
+        "L42 takes the candidate's own vote for a quorum",
+        "ordering",
+        10,
+        OwnVoteIsEnough,
+    ),
+    (
+        "stays-in-the-old-ballot",
+        "L39 is left out: a deposed leader goes on",
+        "ordering",
+        20,
+        StaysInTheOldBallot,
+    ),
+    ("keeps-state", "L61 keeps the follower's own arrays", "ordering", 20, KeepsState),
+    (
+        "leads-unsynchronised",
+        "L63 is left out: no synchronisation before leading",
+        "ordering",
+        100,
+        LeadsUnsynchronised,
+    ),
+    (
+        "recovers-from-any-ballot",
+        "L45 is left out: J is everybody",
+        "invariant invariant_5",
+        100,
+        RecoversFromAnyBallot,
+    ),
+    (
+        "keeps-delivered",
+        "Delivered is not reset when a ballot begins",
+        "uniform-agreement",
+        120,
+        KeepsDelivered,
+    ),
+)
+
+for name, differs, breaks, seeds, kind in RECOVERY:
+    mutant("wbcast", name, differs, breaks=breaks, seeds=seeds, build=members_are(kind))
+for name, differs, breaks, seeds, kind in CHURN:
+    mutant(
+        "wbcast",
+        name,
+        differs,
+        breaks=breaks,
+        seeds=seeds,
+        build=members_are(kind),
+        scenarios=churn,
+    )
