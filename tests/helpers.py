@@ -128,27 +128,44 @@ class Child:
 
 
 # A sender that goes on until it is told to stop (or for args[3] messages), then says goodbye.
-# It keeps what was accepted; a rejected message is not sent again.
+# It keeps what was accepted; a rejected message is not sent again. In `timing` the receivers may
+# decide against a message whose send returned (a thread of theirs was late), so it asks them.
 SENDER = """
+from collections import deque
 name, tag, pause, most = args
 box = shmcast.Mailbox.open(name, timeout=20)
 tx = box.sender(timeout=20)
-accepted, rejected = [], []
+accepted, rejected, open_ones = [], [], deque()
+def ask(keep):
+    while len(open_ones) > keep:
+        text, receipt = open_ones.popleft()
+        try:
+            tx.confirm(receipt, timeout=30)
+            accepted.append(text)
+        except shmcast.Rejected:
+            rejected.append(text)
 say("ready")
 i = 0
 while not told() and i < most:
     text = f"{tag}:{i}"
     try:
-        tx.send(text.encode(), timeout=30)
-        accepted.append(text)
+        receipt = tx.send(text.encode(), timeout=30)
+        if box.protocol == "timing":
+            open_ones.append((text, receipt))
+        else:
+            accepted.append(text)
     except shmcast.Rejected:
         rejected.append(text)
+    ask(keep=8)
     i += 1
     time.sleep(pause)
+ask(keep=0)
 hear()
 while True:
     try:
-        tx.send(f"{tag}:end".encode(), timeout=30)
+        receipt = tx.send(f"{tag}:end".encode(), timeout=30)
+        if box.protocol == "timing":
+            tx.confirm(receipt, timeout=30)
         break
     except shmcast.Rejected:
         continue
