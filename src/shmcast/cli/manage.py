@@ -84,7 +84,7 @@ def _table(found: list[Survey]) -> Table:
     for title in ("name", "protocol", "copies", "senders", "receivers", "size", "owner", "mode"):
         right = title in ("senders", "receivers", "size")
         table.add_column(title, justify="right" if right else "left")
-    names = [f"{d.name}/{b.name}" for d in found for b in d.boxes] + [d.name for d in found]
+    names = [d.name if d.is_single else f"{d.name}/{b.name}" for d in found for b in d.boxes]
     table.columns[0].min_width = max(map(len, names), default=0)  # a name is there to be copied
     for domain in found:
         owner, mode = _owner(domain.segments[0].user_id), f"{domain.segments[0].mode:o}"
