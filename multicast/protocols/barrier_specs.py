@@ -124,7 +124,9 @@ SHAPES = (
 )
 INVARIANTS = (log_grows_in_timestamp, logs_of_one_ballot_agree)
 NULL_TICKS = 15_000  # Δ of §3.4
-SETTLE_TICKS = 200_000  # cuts and slow links end, and then a null message comes
+# Cuts and slow links end, and then a null message comes. A new leader needs five messages in a
+# row, each of which may wait on a slow link: a run that is cut off before is no stuck one.
+SETTLE_TICKS = 800_000
 
 
 def spec(

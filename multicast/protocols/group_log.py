@@ -194,7 +194,9 @@ class GroupLog:
 
     def on_accept(self, bal: Ballot, slot: Slot) -> list[Effect]:
         s = self.state
-        if not bal == s.cbal == s.promised:
+        if bal < s.promised:
+            return self.refuse(bal)
+        if bal != s.cbal:
             return []
         assert slot.number == len(s.log), "links are FIFO, and so is a ballot"
         s.log.append(slot)
@@ -240,25 +242,35 @@ class GroupLog:
     def on_nominate(self, leader: ProcessId) -> list[Effect]:
         s = self.state
         s.nominated = leader
-        return self.campaign() if leader == s.me and not s.leading else []
+        return self.campaign(self.highest) if leader == s.me and not s.leading else []
 
-    def campaign(self) -> list[Effect]:
+    @property
+    def highest(self) -> Ballot:
         s = self.state
-        s.candidate = Ballot(max(s.promised, s.candidate or s.promised).round + 1, s.me)
+        return max(s.promised, s.candidate or s.promised)
+
+    def campaign(self, above: Ballot) -> list[Effect]:
+        s = self.state
+        s.candidate = Ballot(above.round + 1, s.me)
         s.promises = Tally(self.members)
         return [Send(NewLeader(s.candidate), self.members)]
 
     def on_new_leader(self, bal: Ballot) -> list[Effect]:
         s = self.state
         if bal <= s.promised:
-            return [Send(Refused(s.promised), (bal.leader,))]
+            return self.refuse(bal)
         s.promised = bal
         effects: list[Effect] = [*self.step_down()]
         effects.append(Send(Promise(bal, s.cbal, tuple(s.log)), (bal.leader,)))
         if s.nominated == s.me != bal.leader:
             # Leader selection counts on this process: if the other one dies, nobody is told.
-            effects += self.campaign()
+            effects += self.campaign(self.highest)
         return effects
+
+    def refuse(self, bal: Ballot) -> list[Effect]:
+        """Also of what a leader proposes: it may not hear of the higher ballot otherwise, if that
+        one's candidate died among its receivers."""
+        return [Send(Refused(self.state.promised), (bal.leader,))]
 
     def step_down(self) -> list[Effect]:
         was, self.state.leading = self.state.leading, False
@@ -274,7 +286,7 @@ class GroupLog:
     def on_new_log(self, bal: Ballot, log: Log) -> list[Effect]:
         s = self.state
         if bal < s.promised:
-            return []
+            return self.refuse(bal)
         s.promised = s.cbal = bal
         s.log = list(log)
         # Votes of the ballots before may be lost with their voters: all vote again.
@@ -282,9 +294,13 @@ class GroupLog:
         return [*effects, *self.lead()] if bal.leader == s.me else effects
 
     def on_refused(self, bal: Ballot) -> list[Effect]:
+        """`bal` is not promised here: its candidate still asks, and gets this process's log then.
+        Who leads a lower ballot ends it now, else it would take the log of `bal` for its own."""
         s = self.state
-        s.promised = max(s.promised, bal)
-        return self.campaign() if s.nominated == s.me and not s.leading else []
+        if bal <= self.highest:
+            return []  # about a ballot that is given up already
+        effects = self.step_down()
+        return [*effects, *self.campaign(bal)] if s.nominated == s.me else effects
 
     def lead(self) -> list[Effect]:
         s = self.state

@@ -244,7 +244,7 @@ INSIDE: tuple[Broken, ...] = (
 )
 NULL: tuple[Broken, ...] = (
     ("no-null-messages", "null messages are not sent", "termination", 10, NoNullMessages),
-    ("null-timestamp", "what a null message says", "timestamp-order", 60, NullTimestampIgnored),
+    ("null-timestamp", "what a null message says", "timestamp-order", 150, NullTimestampIgnored),
 )
 LOGS: tuple[tuple[str, str, str, int, type[GroupLog]], ...] = (
     ("one-vote", "one 2B message decides", "uniform-agreement", 300, OneVoteIsEnough),

@@ -29,6 +29,10 @@ from shmcast.multicast.protocols.group_log import (
     Slot,
 )
 from shmcast.multicast.protocols.topology import Topology
+from shmcast.multicast.sim.api import DELTA, simulate
+from shmcast.multicast.sim.delays import Constant, SlowLinks
+from shmcast.multicast.sim.faults import Crash
+from shmcast.multicast.sim.workload import Submit
 
 TOPOLOGY = Topology.regular(groups=3, replicas=3)
 FIRST, SECOND = Ballot(0, 0), Ballot(1, 1)
@@ -135,7 +139,8 @@ def test_old_leader_steps_down_when_it_promises() -> None:
 
 def test_accept_of_an_old_ballot_is_not_voted_for() -> None:
     follower = member(2, Receive(NewLeader(SECOND), 1))
-    assert follower.handle(Receive(Accept(FIRST, SLOT_A), 0), 0) == []
+    effects = follower.handle(Receive(Accept(FIRST, SLOT_A), 0), 0)
+    assert effects == [Send(Refused(SECOND), (0,))]
 
 
 def test_lower_ballot_is_refused_with_the_higher_one() -> None:
@@ -155,3 +160,42 @@ def test_nominated_process_insists_against_another_candidate() -> None:
     leader = member(0)
     effects = sends(leader.handle(Receive(NewLeader(SECOND), 1), 0))
     assert Send(NewLeader(Ballot(2, 0)), (0, 1, 2)) in effects
+
+
+def test_refused_leader_does_not_lead_on_in_the_ballot_of_another() -> None:
+    """It took the other's log for its own, and both appended to it."""
+    old = member(0, Nominate(0, 1))
+    assert replies(old.handle(Receive(Refused(SECOND), 2), 0)) == [Follows()]
+    promised = sends(old.handle(Receive(NewLeader(SECOND), 1), 0))
+    assert promised == [Send(Promise(SECOND, FIRST, ()), (1,))]
+    old.handle(Receive(NewLog(SECOND, (SLOT_A,)), 1), 0)
+    assert old.handle(Request(Append(B)), 0) == []
+
+
+def test_leader_hears_of_a_candidate_that_died_before_it_asked_it() -> None:
+    follower = member(1, Receive(NewLeader(Ballot(1, 2)), 2))
+    for late in (Accept(FIRST, SLOT_A), NewLog(FIRST, (SLOT_A,))):
+        effects = follower.handle(Receive(late, 0), 0)
+        assert effects == [Send(Refused(Ballot(1, 2)), (0,))]
+    leader = member(0)
+    effects = leader.handle(Receive(Refused(Ballot(1, 2)), 1), 0)
+    assert effects == [Reply(Follows()), Send(NewLeader(Ballot(2, 0)), (0, 1, 2))]
+
+
+def test_candidate_does_not_start_again_for_each_refusal() -> None:
+    candidate = member(0, Receive(Refused(SECOND), 1))
+    assert candidate.handle(Receive(Refused(SECOND), 2), 0) == []
+
+
+def test_run_is_not_closed_while_a_leader_change_waits_on_a_slow_link() -> None:
+    topology = Topology.regular(groups=1, replicas=3)
+    slow = SlowLinks(Constant(DELTA), frozenset({(1, 2), (2, 1)}), factor=60)
+    run = simulate(
+        "baseline-null",
+        topology=topology,
+        inputs=[Submit(2 * DELTA, 2, (0,))],
+        faults=[Crash(0, DELTA)],
+        delay=slow,
+    )
+    run.check()
+    assert run.trace.closed
