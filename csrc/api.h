@@ -115,8 +115,7 @@ int sc_domain_reap(sc_domain *domain);
 uint64_t sc_domain_minor_faults(void);
 
 /* Mailboxes of a domain, named by their index. */
-int sc_mailbox_create(sc_domain *domain, const char *name, const struct sc_mailbox_params *params,
-                      uint64_t deadline);
+int sc_mailbox_create(sc_domain *domain, const char *name, const struct sc_mailbox_params *params);
 int sc_mailbox_find(sc_domain *domain, const char *name);
 int sc_mailbox_name(sc_domain *domain, int box, char *out, size_t size);
 int sc_mailbox_params(sc_domain *domain, int box, struct sc_mailbox_params *out);

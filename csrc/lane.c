@@ -10,7 +10,7 @@
  * stamped before that, and those are not the newcomer's.
  *
  * [L1] newcomer: LIVE, count `members`; fence; look for the lanes' ends.
- *      sender:   set a-flags; fence (ring_all); look at `members`.
+ *      sender:   set a-flags; fence (send_eager.c, finish); look at `members`.
  *      So either the sender sees the newcomer, or the newcomer's cursor is where the sender was
  *      when it last looked, and the slots that it frees are behind the cursor.
  */

@@ -150,22 +150,28 @@ int sc_mailbox_find(sc_domain *d, const char *name)
     return rc ? rc : SC_MISSING;
 }
 
+/* The entry of a mailbox that is in use, and a view to act on it. */
+static int find_live(sc_domain *d, int box, struct view *view, struct owner *owner,
+                     struct directory_entry *e)
+{
+    int rc = check_usable(d);
+    if (rc == 0 && (box < 0 || box >= (int)d->params.mailboxes))
+        rc = SC_INVALID;
+    if (rc == 0)
+        rc = view_open(view, d);
+    if (rc == 0)
+        rc = owner_read(view, directory_place(d, box), owner);
+    if (rc == 0 && owner_state(owner->value) != OWNER_LIVE)
+        rc = SC_MISSING;
+    return rc ? rc : read_entry(view, box, e);
+}
+
 int sc_mailbox_name(sc_domain *d, int box, char *out, size_t size)
 {
     struct view view;
     struct owner owner;
     struct directory_entry e;
-    int rc = check_usable(d);
-    if (rc == 0 && (box < 0 || box >= (int)d->params.mailboxes))
-        rc = SC_INVALID;
-    if (rc == 0)
-        rc = view_open(&view, d);
-    if (rc == 0)
-        rc = owner_read(&view, directory_place(d, box), &owner);
-    if (rc == 0 && owner_state(owner.value) != OWNER_LIVE)
-        rc = SC_MISSING;
-    if (rc == 0)
-        rc = read_entry(&view, box, &e);
+    int rc = find_live(d, box, &view, &owner, &e);
     if (rc == 0)
         snprintf(out, size, "%s", e.name);
     return rc;
@@ -273,13 +279,11 @@ static int is_the_only(struct view *view, int box, const char *name)
     return 0;
 }
 
-int sc_mailbox_create(sc_domain *d, const char *name, const struct sc_mailbox_params *params,
-                      uint64_t deadline)
+int sc_mailbox_create(sc_domain *d, const char *name, const struct sc_mailbox_params *params)
 {
     struct view view;
     struct owner owner;
     struct directory_entry e = {0};
-    (void)deadline;
     int rc = check_params(name, params);
     if (rc == 0)
         rc = check_usable(d);
@@ -324,17 +328,7 @@ int sc_mailbox_remove(sc_domain *d, int box)
     struct view view;
     struct owner owner;
     struct directory_entry e;
-    int rc = check_usable(d);
-    if (rc == 0 && (box < 0 || box >= (int)d->params.mailboxes))
-        rc = SC_INVALID;
-    if (rc == 0)
-        rc = view_open(&view, d);
-    if (rc == 0)
-        rc = owner_read(&view, directory_place(d, box), &owner);
-    if (rc == 0 && owner_state(owner.value) != OWNER_LIVE)
-        rc = SC_MISSING;
-    if (rc == 0)
-        rc = read_entry(&view, box, &e);
+    int rc = find_live(d, box, &view, &owner, &e);
     if (rc == 0)
         rc = owner_release(&view, &owner);
     if (rc == 0)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
-from typing import Any
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import Any, Self
 
 from shmcast._native import ffi, lib
 from shmcast.errors import error_from
@@ -53,6 +55,24 @@ def check(code: int, what: str) -> int:
 
 def new(ctype: str, *args: Any) -> Any:
     return ffi.new(ctype, *args)
+
+
+class Closing(ABC):
+    """Leaving its block closes it."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
 
 
 class SlotBuffers:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import grp
 import weakref
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Any, Self
 
 from shmcast._native import ffi, lib
 from shmcast.mailbox.core import (
     PROTOCOL_CODES,
+    Closing,
     CopyState,
     Protocol,
     check,
@@ -97,7 +97,7 @@ def create_box(
     params.message_bytes, params.receivers = message_size, receivers
     params.capacity = max(2, 1 << (capacity - 1).bit_length())  # rounded up to a power of two
     params.checksum, params.evict = checksum, evict
-    code = lib.sc_mailbox_create(handle, name_bytes(name), params, deadline_in(None))
+    code = lib.sc_mailbox_create(handle, name_bytes(name), params)
     return check(code, name)
 
 
@@ -189,7 +189,7 @@ class Segments:
         return found
 
 
-class Domain:
+class Domain(Closing):
     """Several mailboxes in the same segments: one order, and sends to several of them at once."""
 
     def __init__(self, segments: Segments) -> None:
@@ -303,14 +303,3 @@ class Domain:
 
     def close(self) -> None:
         self._segments.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

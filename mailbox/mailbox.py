@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Self
 
 from shmcast._native import lib
-from shmcast.mailbox.core import PROTOCOL_CODES, CopyState, Protocol, check, name_bytes, new
+from shmcast.mailbox.core import (
+    PROTOCOL_CODES,
+    Closing,
+    CopyState,
+    Protocol,
+    check,
+    name_bytes,
+    new,
+)
 from shmcast.mailbox.domain import (
     DEFAULT_RECEIVERS,
     DEFAULT_SENDERS,
@@ -24,7 +31,7 @@ from shmcast.realtime.bounds import Bounds
 _PROTOCOLS = {code: protocol for protocol, code in PROTOCOL_CODES.items()}
 
 
-class Mailbox:
+class Mailbox(Closing):
     """Replicated in several segments; survives the loss of all but one."""
 
     def __init__(self, segments: Segments, name: str, box: int) -> None:
@@ -180,14 +187,3 @@ class Mailbox:
 
     def close(self) -> None:
         self._segments.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import accumulate
 from struct import Struct
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from shmcast.errors import error_from
 from shmcast.mailbox.core import (
     DEFAULT_DEADLINE,
     DEFAULT_TIMEOUT_S,
+    Closing,
     SlotBuffers,
     check,
     deadline_in,
@@ -118,7 +119,7 @@ class _ViewBlock:
                 raise error_from(code, self._receiver.name)
 
 
-class Receiver:
+class Receiver(Closing):
     """One member of a mailbox's group. Threads may share it; they take turns."""
 
     def __init__(
@@ -303,17 +304,6 @@ class Receiver:
             waiter.stop()
         if receiver is not None:
             lib.sc_receiver_close(receiver)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class _Waiter:

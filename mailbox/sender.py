@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Iterable, Sequence
 from struct import Struct
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from shmcast._native import ffi, lib
 from shmcast.errors import MailboxFull, error_from
 from shmcast.mailbox.core import (
     DEFAULT_DEADLINE,
+    Closing,
     SlotBuffers,
     check,
     deadline_in,
@@ -96,7 +97,7 @@ class _LoanBlock:
         sender._spare.append(place)
 
 
-class Sender:
+class Sender(Closing):
     """One lane of the domain. Threads may share it; they take turns."""
 
     def __init__(self, segments: Segments, box: int | None, timeout: float | None) -> None:
@@ -254,14 +255,3 @@ class Sender:
         sender, self._sender = self._sender, None
         if sender is not None:
             lib.sc_sender_close(sender)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 import threading
 from pathlib import Path
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from shmcast.errors import ShmcastError
-from shmcast.mailbox.core import CopyState
+from shmcast.mailbox.core import Closing, CopyState
 from shmcast.mailbox.domain import Segments, open_handle
 
 _DIRECTORY = Path("/dev/shm")
@@ -51,7 +50,7 @@ def sweep(name: str, *, replace: bool = True) -> Swept:
         segments.close()
 
 
-class Server:
+class Server(Closing):
     """Sweeps its domains every `period_s`, in a thread, until it is closed."""
 
     def __init__(self, *domains: str, period_s: float = 1.0, replace: bool = True) -> None:
@@ -73,14 +72,3 @@ class Server:
     def close(self) -> None:
         self._stop.set()
         self._thread.join()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

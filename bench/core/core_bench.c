@@ -103,7 +103,7 @@ static sc_domain *make(const char *name, int copies, int senders, uint32_t capac
     sc_domain *d;
     sc_domain_remove(name);
     must(sc_domain_create(name, &p, &d), "create");
-    must(sc_mailbox_create(d, name, &m, 0), "mailbox");
+    must(sc_mailbox_create(d, name, &m), "mailbox");
     must(sc_domain_publish(d), "publish");
     return d;
 }

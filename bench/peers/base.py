@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
@@ -44,16 +45,16 @@ class ReceivingEnd:
     close: Callable[[], object] = nothing
 
 
-class Channel:
+class Channel(ABC):
     """One group of senders to one group of receivers. Made in the parent, opened in children."""
 
-    def sender(self, index: int) -> SendingEnd:
-        raise NotImplementedError
+    @abstractmethod
+    def sender(self, index: int) -> SendingEnd: ...
 
-    def receiver(self, index: int) -> ReceivingEnd:
-        raise NotImplementedError
+    @abstractmethod
+    def receiver(self, index: int) -> ReceivingEnd: ...
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - most have nothing to do
         """In the parent, when the children are gone."""
 
 
