@@ -1,8 +1,8 @@
 /* atomics.h: the only file that names a memory order.
  *
  * Everything that lies in shared memory and is written by more than one process, or read while
- * it is written, goes through these names. A checker replaces this file to own every step; so no
- * other file may include <stdatomic.h>.
+ * it is written, goes through these names. A checker that owns every step brings its own definitions
+ * of them, -DSHMCAST_ATOMICS='"file.h"'; so no other file may include <stdatomic.h>.
  *
  * Ordering in one paragraph. Data are published by STORE_RELEASE and taken by LOAD_ACQUIRE of the
  * same word. CAS is acquire-release. Where one process stores A and then reads B while another
@@ -16,6 +16,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+
+#ifdef SHMCAST_ATOMICS
+#include SHMCAST_ATOMICS
+#else
 
 typedef _Atomic uint64_t word_t;   /* one shared word */
 typedef _Atomic uint32_t bell_t;   /* one futex word  */
@@ -77,4 +81,5 @@ static inline void copy_to_shared(void *to, const void *from, size_t bytes)
 #endif
 }
 
+#endif /* SHMCAST_ATOMICS */
 #endif

@@ -34,7 +34,7 @@ int turn_wait(struct turn *turn, uint64_t deadline)
 int turn_end(struct turn *turn)
 {
     uint32_t free = 0;
-    if (atomic_exchange(&turn->ended, true))
+    if (EXCHANGE(&turn->ended, true))
         return -EALREADY;
     for (uint64_t sleep = SLEEP_MIN_NS; !CAS_ACQ_REL(&turn->taken, &free, 1); free = 0)
         sys_sleep_until(sys_now() + sleep);
