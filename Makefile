@@ -9,7 +9,7 @@ C_SOURCES := $(wildcard csrc/*.c csrc/*.h csrc/build_ffi.py)
 C_FLAGS := -std=c11 -O2 -Wall -Wextra -Werror -pthread -Icsrc
 CORE_SOURCES := $(filter-out csrc/_native.c, $(wildcard csrc/*.c))
 
-.PHONY: setup demo test check soak bench bench-quick clean
+.PHONY: setup demo test check prove soak bench bench-quick clean
 
 setup: $(STAMP)
 
@@ -28,6 +28,10 @@ check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(CC) $(C_FLAGS) -fsyntax-only $(CORE_SOURCES) bench/core/core_bench.c
+
+# Crash points, interleavings, models, sanitizers, fuzzers, campaigns; writes docs/proof.md.
+prove: $(STAMP)
+	PYTHONPATH=tests $(BIN)/python -m prove.run $(ARGS)
 
 # Minutes of random kills, restarts, stops and lost copies, for each protocol.
 SOAK_SECONDS ?= 60

@@ -1,7 +1,7 @@
 """What a part of the proof reports: claims that held or not, mutants that were caught or not.
 
 Each part (crash points, interleavings, models, sanitizers, campaigns) is a program of its own,
-`python tests/<part>/prove.py --effort short|full --out FILE`, that writes one Report.
+`PYTHONPATH=tests python -m <part>.prove --effort short|full --out FILE`, that writes one Report.
 tests/prove/run.py runs them all and makes docs/proof.md from their reports.
 """
 
