@@ -286,11 +286,17 @@ static int copy_payload(struct sc_receiver *r, uint32_t lane, const struct slot 
     return still_member(r) ? 0 : not_member(r);
 }
 
+/* Earlier than what was delivered before it: a clock was further off than ε. It may even seem to be
+ * from before this receiver joined. */
+static void check_order(struct sc_receiver *r, uint32_t lane, const struct slot *head)
+{
+    if (r->last_ts && before(head->timestamp, lane, r->last_ts, r->last_lane))
+        receiver_count(r, STAT_VIOLATIONS, 1);
+}
+
 static void delivered(struct sc_receiver *r, uint32_t lane, const struct slot *head)
 {
     uint64_t age = clock_from(r->now) - head->timestamp;
-    if (r->last_ts && before(head->timestamp, lane, r->last_ts, r->last_lane))
-        receiver_count(r, STAT_VIOLATIONS, 1);       /* a clock was further off than ε */
     r->last_ts = head->timestamp;
     r->last_lane = lane;
     r->stats[STAT_RECEIVED]++;
@@ -306,12 +312,14 @@ static int drain(struct sc_receiver *r, const struct run *run, unsigned char *bu
     uint32_t lane = run->lane, n = 0;
     while (n < max && in_run(r, run)) {
         struct slot head = r->lanes[lane].head;
-        if (is_ours(r, &head)) {
-            if (head.bytes > size - *used)
-                return n ? (int)n : SC_TOO_LARGE;
-            int rc = copy_payload(r, lane, &head, buffer + *used);
-            if (rc)
-                return n ? (int)n : rc;
+        bool ours = is_ours(r, &head);
+        if (ours && head.bytes > size - *used)
+            return n ? (int)n : SC_TOO_LARGE;
+        int rc = ours ? copy_payload(r, lane, &head, buffer + *used) : 0;
+        if (rc)
+            return n ? (int)n : rc;
+        check_order(r, lane, &head);
+        if (ours) {
             describe(&head, lane, *used, &out[n++]);
             *used += head.bytes;
             delivered(r, lane, &head);
@@ -398,6 +406,7 @@ static int find_view(struct sc_receiver *r, uint64_t deadline, struct sc_message
             return rc;
         struct slot *head = &r->lanes[run.lane].head;
         if (!is_ours(r, head)) {
+            check_order(r, run.lane, head);
             receiver_skip(r, run.lane);
             continue;
         }
@@ -409,6 +418,7 @@ static int find_view(struct sc_receiver *r, uint64_t deadline, struct sc_message
                 return rc;
             continue;
         }
+        check_order(r, run.lane, head);
         describe(head, run.lane, 0, out);
         delivered(r, run.lane, head);
         receiver_skip(r, run.lane);

@@ -128,6 +128,17 @@ void sc_sender_free(sc_sender *s)
     free(s);
 }
 
+/* Timestamps grow within a lane, also from one owner to the next, whose clock may be behind by ε. */
+static void stamp_after_last(struct sc_sender *s, int box)
+{
+    struct slot last;
+    uint64_t position = s->lanes[box].position;
+    for (int c = 0; position > 0 && c < s->view.count; c++)
+        if (slot_read_header(&s->view, s->view.copy[c], box, s->lane, position - 1, &last) == 0 &&
+            last.timestamp > s->last_ts)
+            s->last_ts = last.timestamp;
+}
+
 static int attach(struct sc_sender *s, int box)
 {
     struct lane_view *own = &s->lanes[box];
@@ -136,6 +147,7 @@ static int attach(struct sc_sender *s, int box)
         rc = lane_tail(&s->view, box, s->lane, &own->position);
     if (rc)
         return rc;
+    stamp_after_last(s, box);
     COUNT_UP(&s->domain->boxes[box].users);
     own->limit = own->position;
     own->members = ~UINT64_C(0);
@@ -209,7 +221,7 @@ static uint32_t payload_write(struct sc_sender *s, const struct operation *op, u
     return crc;
 }
 
-void payloads_write(struct sc_sender *s, const struct operation *op)
+int payloads_write(struct sc_sender *s, const struct operation *op)
 {
     bool checksum = false;
     for (uint64_t rest = op->boxes; rest; rest &= rest - 1)
@@ -223,6 +235,9 @@ void payloads_write(struct sc_sender *s, const struct operation *op)
         }
         s->payload_crc[i] = payload_write(s, op, i, checksum);
     }
+    /* What was read from a copy that died under our hands is partly zeros. */
+    int box = __builtin_ctzll(op->boxes);
+    return op->in_place && guard_is_lost(op->in_place->box_mapping[box]) ? SC_COPY_FAILED : 0;
 }
 
 void header_make(const struct sc_sender *s, const struct operation *op, uint32_t i, int box,

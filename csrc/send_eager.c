@@ -85,12 +85,15 @@ int operation_eager(struct sc_sender *s, const struct operation *op, uint64_t *t
 {
     enum decision decided;
     uint64_t config = s->view.config;
-    payloads_write(s, op);
-    int rc = intent_raise(s, op);
+    int rc = payloads_write(s, op);
+    if (rc == 0)
+        rc = intent_raise(s, op);
     if (rc)
         return rc;
-    if (s->view.config != config)
-        payloads_write(s, op);                               /* to the copy that came meanwhile */
+    if (s->view.config != config && (rc = payloads_write(s, op))) { /* a copy came meanwhile */
+        intent_lower(s);
+        return rc;
+    }
     *ts = stamp(s, op->count);
     write_headers(s, op, *ts);
     if ((rc = decide(s, &decided)))

@@ -107,7 +107,8 @@ static int write_one(struct sc_sender *s, const struct operation *op, int box, u
     s->last_ts = *ts;
     lane_members(&s->view, box, own);
     *to = addressed(s, box, *ts);
-    payloads_write(s, op);
+    if ((rc = payloads_write(s, op)))
+        return rc;
     header_make(s, op, 0, box, *ts, *to, &header);
     uint64_t position = header.position;
     for (int c = 0; c < s->view.count; c++) {

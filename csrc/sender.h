@@ -51,8 +51,9 @@ static inline uint32_t incarnation(const struct sc_sender *s)
 }
 
 /* The payloads go to every copy before anything else: their slots are free, nobody looks there
- * yet, and an intent should not stand up while megabytes are copied. */
-void payloads_write(struct sc_sender *s, const struct operation *op);
+ * yet, and an intent should not stand up while megabytes are copied. SC_COPY_FAILED: the copy that
+ * a loan was written in is gone, and the payload with it. */
+int payloads_write(struct sc_sender *s, const struct operation *op);
 void header_make(const struct sc_sender *s, const struct operation *op, uint32_t i, int box,
                  uint64_t ts, uint64_t extra, struct slot *header);
 void header_write(const struct sc_sender *s, int box, struct copy *copy,
