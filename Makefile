@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-C_SOURCES := $(wildcard csrc/*.c csrc/*.h csrc/build_ffi.py)
+C_SOURCES := $(wildcard csrc/*.c csrc/*.h csrc/build_ffi.py csrc/python/*.c)
 
 C_FLAGS := -std=c11 -O2 -Wall -Wextra -Werror -pthread -Icsrc
 CORE_SOURCES := $(filter-out csrc/_native.c, $(wildcard csrc/*.c))
@@ -28,6 +28,8 @@ check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(CC) $(C_FLAGS) -fsyntax-only $(CORE_SOURCES) bench/core/core_bench.c
+	$(CC) $(C_FLAGS) -I$$($(BIN)/python -c 'import sysconfig as s; print(s.get_path("include"))') \
+	    -fsyntax-only csrc/python/*.c
 
 # Crash points, interleavings, models, sanitizers, fuzzers, campaigns; writes docs/proof.md.
 prove: $(STAMP)

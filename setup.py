@@ -6,7 +6,7 @@ repository's root would import ``mailbox/`` instead of the standard library's ``
 
 from pathlib import Path
 
-from setuptools import find_namespace_packages, find_packages, setup
+from setuptools import Extension, find_namespace_packages, find_packages, setup
 
 ROOT = Path(__file__).parent
 ROOMS = [
@@ -27,5 +27,14 @@ setup(
     package_dir={"": "src", **{f"shmcast.{room}": room for room in ROOMS}},
     package_data={"shmcast": ["py.typed", "*.pyi"]},
     cffi_modules=["csrc/build_ffi.py:ffibuilder"],
+    ext_modules=[
+        Extension(
+            "shmcast._fast",
+            sources=["csrc/python/fast.c"],
+            depends=["csrc/api.h", "csrc/api_types.h"],
+            extra_compile_args=["-std=c11", "-O2"],
+            py_limited_api=True,
+        )
+    ],
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
 )

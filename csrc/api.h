@@ -3,8 +3,9 @@
  *
  * Functions return 0 or a count, or a negative value of enum sc_error or of -errno. Times are in
  * nanoseconds of CLOCK_MONOTONIC. A deadline is absolute; with its highest bit set, the rest is a
- * time from now on, which saves the caller a look at the clock. UINT64_MAX waits without deadline
- * (the caller must have another way out: closing the handle ends the wait).
+ * time from now on, which saves the caller a look at the clock; with SC_UNCOUNTED added, a lane that
+ * is still full then is not counted as such, because the caller will try again. UINT64_MAX waits
+ * without deadline (the caller must have another way out: closing the handle ends the wait).
  */
 
 enum sc_limit {

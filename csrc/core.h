@@ -196,8 +196,10 @@ static inline void turn_give(struct turn *turn) { STORE_RELEASE(&turn->taken, 0)
 static inline uint64_t absolute(uint64_t deadline)
 {
     const uint64_t relative = UINT64_C(1) << 63;
-    return deadline == FOREVER || !(deadline & relative) ? deadline
-                                                         : sys_now() + (deadline & ~relative);
+    if (deadline == FOREVER)
+        return deadline;
+    deadline &= ~SC_UNCOUNTED;
+    return deadline & relative ? sys_now() + (deadline & ~relative) : deadline;
 }
 
 static inline int check_usable(const struct sc_domain *domain)

@@ -273,7 +273,7 @@ static void count_outcome(struct sc_sender *s, const struct operation *op, uint6
         return;
     if (rc == SC_REJECTED)
         count(s, STAT_REJECTED, 1);
-    if (rc == SC_FULL)
+    if (rc == SC_FULL && !(op->deadline & SC_UNCOUNTED))
         count(s, STAT_FULL, 1);
     if (rc)
         return;

@@ -57,6 +57,10 @@ def new(ctype: str, *args: Any) -> Any:
     return ffi.new(ctype, *args)
 
 
+def address_of(pointer: Any) -> int:
+    return int(ffi.cast("uintptr_t", pointer))
+
+
 class Closing(ABC):
     """Leaving its block closes it."""
 
@@ -86,7 +90,7 @@ class SlotBuffers:
         self._known: dict[int, memoryview] = {}
 
     def of(self, address: Any, size: int) -> memoryview:
-        number = int(ffi.cast("uintptr_t", address))
+        number = address_of(address)
         known = self._known.get(number)
         if known is None or len(known) < size:
             segments = self._segments

@@ -131,6 +131,11 @@ class Segments:
     def __del__(self) -> None:
         lib.sc_domain_close(self.handle)
 
+    @property
+    def waits(self) -> bool:
+        """Do sends and receives wait out bounds, even when nothing keeps them?"""
+        return bool(self.params.protocol != lib.SC_EAGER)
+
     # What concerns all copies.
 
     @property

@@ -9,17 +9,14 @@ import queue
 import threading
 import time
 import weakref
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from functools import lru_cache
-from itertools import accumulate
-from struct import Struct
+from collections.abc import AsyncIterator, Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
+from shmcast._fast import ReceivingEnd
 from shmcast._native import ffi, lib
 from shmcast.errors import error_from
 from shmcast.mailbox.core import (
@@ -27,22 +24,19 @@ from shmcast.mailbox.core import (
     DEFAULT_TIMEOUT_S,
     Closing,
     SlotBuffers,
+    address_of,
     check,
     deadline_in,
     new,
 )
-from shmcast.mailbox.records import Batch, Message, make_message
+from shmcast.mailbox.records import Batch, Message
 
 if TYPE_CHECKING:
     from shmcast.mailbox.domain import Segments
 
-_receive_many = lib.sc_receive_many
 _view = lib.sc_view
 _view_release = lib.sc_view_release
-_AT_ONCE = deadline_in(0)
-_BATCH = 64  # messages that receive() fetches in advance
-_BATCH_MAX = 256
-_BUFFER_BYTES = 1 << 18
+_BATCH = 64
 _ASYNC_SLICE_S = 0.1  # how soon the helper thread notices that nobody waits any more
 
 
@@ -52,12 +46,6 @@ class Wait(enum.StrEnum):
     ADAPTIVE = "adaptive"  # spin for 50 µs, then sleep
     BUSY = "busy"  # spin: fastest, burns a core
     BLOCK = "block"  # sleep at once: for more processes than cores
-
-
-@lru_cache(maxsize=256)
-def _splitter(size: int, count: int) -> Callable[[Any], tuple[bytes, ...]]:
-    """Cuts a buffer into `count` payloads of one size, several times faster than slices do."""
-    return Struct(f"{size}s" * count).unpack_from
 
 
 _SPIN_NS = {Wait.ADAPTIVE: 50_000, Wait.BUSY: (1 << 64) - 1, Wait.BLOCK: 0}
@@ -93,10 +81,9 @@ class _ViewBlock:
 
     def __enter__(self) -> View:
         receiver = self._receiver
-        while receiver._ready:
-            with contextlib.suppress(IndexError):  # another thread was faster
-                message = receiver._ready.popleft()
-                return View(memoryview(message.data), *message[1:])
+        message = receiver._take()
+        if message is not None:  # fetched in advance by receive()
+            return View(memoryview(message.data), *message[1:])
         address, info, words = receiver._view_out  # one at a time: the core refuses a second one
         code = _view(receiver._handle(), self._deadline, info, address)
         if code:
@@ -119,8 +106,9 @@ class _ViewBlock:
                 raise error_from(code, self._receiver.name)
 
 
-class Receiver(Closing):
-    """One member of a mailbox's group. Threads may share it; they take turns."""
+class Receiver(ReceivingEnd, Closing):
+    """One member of a mailbox's group. Threads may share it; they take turns. receive() is in
+    csrc/python; it fetches messages in advance."""
 
     def __init__(
         self, segments: Segments, box: int, message_size: int, timeout: float | None, wait: Wait
@@ -132,19 +120,10 @@ class Receiver(Closing):
         check(code, self.name)
         self._receiver: Any = out[0]
         lib.sc_receiver_wait_style(self._receiver, _SPIN_NS[wait])
-        size = max(message_size, _BUFFER_BYTES)
-        self._buffer = new("unsigned char[]", size)
-        self._bytes = ffi.buffer(self._buffer, size)
-        self._size = size
-        self._infos = new(f"struct sc_message[{_BATCH_MAX}]")
-        self._info_bytes = ffi.buffer(self._infos)
-        self._words = memoryview(self._info_bytes).cast("Q")
-        self._first = self._words[: Batch.WORDS].tolist
+        self._bind(address_of(self._receiver), message_size, segments.waits)
         self._slots = SlotBuffers(segments)
         info = new("struct sc_message *")
         self._view_out = (new("const void **"), info, memoryview(ffi.buffer(info)).cast("Q"))
-        self._ready: deque[Message] = deque()  # fetched, not yet handed out; at most _BATCH
-        self._turn = threading.Lock()  # of whoever fetches
         self._waiter: _Waiter | None = None
         self._freed = weakref.finalize(self, _free, self._receiver, segments)
         segments.use(self)
@@ -154,95 +133,14 @@ class Receiver(Closing):
             raise ValueError(f"{self.name}: the receiver is closed")
         return self._receiver
 
-    def _fetch(self, deadline: int, most: int) -> Batch:
-        """The caller has the turn."""
-        count = _receive_many(
-            self._receiver or self._handle(), self._buffer, self._size, deadline, self._infos, most
-        )
-        if count <= 0:
-            raise error_from(count, self.name)
-        return self._unpack(count)
-
-    def _unpack(self, count: int) -> Batch:
-        payloads = self._payloads(self._words[3 : count * Batch.WORDS : Batch.WORDS].tolist())
-        return Batch(payloads, self._info_bytes[: count * Batch.WORDS * 8])
-
-    def _payloads(self, sizes: list[int]) -> Sequence[bytes]:
-        """The core packs them one behind the other."""
-        count, size = len(sizes), sizes[0]
-        data = self._bytes
-        if count == 1:
-            return (data[:size],)
-        if sizes.count(size) == count:
-            return _splitter(size, count)(data)
-        ends = list(accumulate(sizes))
-        return [data[end - size : end] for end, size in zip(ends, sizes, strict=True)]
-
-    def _take_turn(self, timeout: float | None) -> None:
-        """One thread at a time fetches: they share the buffer, and the order of what is left."""
-        wait = DEFAULT_TIMEOUT_S if timeout is None else min(timeout, threading.TIMEOUT_MAX)
-        if not (self._turn.acquire(timeout=wait) if wait > 0 else self._turn.acquire(False)):
-            raise error_from(lib.SC_TIMEOUT, self.name)
-
-    def receive(self, *, timeout: float | None = None) -> Message:
-        """The next message in the one order; TimeoutError if none comes in time."""
-        ready = self._ready
-        if ready:
-            try:
-                return ready.popleft()
-            except IndexError:
-                pass  # another thread was faster
-        deadline = DEFAULT_DEADLINE if timeout is None else deadline_in(timeout)
-        if not self._turn.acquire(False):
-            self._take_turn(timeout)
-        try:
-            return self._take_one(deadline)
-        finally:
-            self._turn.release()
-
-    def _take_one(self, deadline: int) -> Message:
-        ready = self._ready
-        while ready:  # another thread fetched while this one waited for its turn
-            with contextlib.suppress(IndexError):
-                return ready.popleft()
-        count = _receive_many(
-            self._receiver or self._handle(),
-            self._buffer,
-            self._size,
-            deadline,
-            self._infos,
-            _BATCH,
-        )
-        if count == 1:  # the usual case when messages are answered one by one
-            timestamp, sequence, sender, size, _ = self._first()
-            return make_message((self._bytes[:size], timestamp, sender, sequence))
-        if count <= 0:
-            raise error_from(count, self.name)
-        messages = self._unpack(count).messages()
-        ready.extend(messages[1:])
-        return messages[0]
+    def _fail(self, code: int) -> NoReturn:
+        raise error_from(code, self.name)
 
     def receive_many(self, max: int = _BATCH, *, timeout: float | None = None) -> Batch:
         """What is there: at least one, at most `max` and at most 256."""
         if max < 1:
             raise ValueError(f"{self.name}: max must be at least 1, not {max}")
-        deadline = DEFAULT_DEADLINE if timeout is None else deadline_in(timeout)
-        if not self._turn.acquire(False):
-            self._take_turn(timeout)
-        try:
-            return self._take_many(max, deadline)
-        finally:
-            self._turn.release()
-
-    def _take_many(self, most: int, deadline: int) -> Batch:
-        ready = self._ready
-        taken: list[Message] = []
-        while ready and len(taken) < most:
-            with contextlib.suppress(IndexError):  # another thread's receive() was faster
-                taken.append(ready.popleft())
-        if taken:
-            return Batch.of(taken)
-        return self._fetch(deadline, most if most < _BATCH_MAX else _BATCH_MAX)
+        return Batch(*self._receive_many(max, timeout))
 
     def view(self, *, timeout: float | None = None) -> _ViewBlock:
         """The next message without copying. Senders wait for the slot while the block lasts."""
@@ -252,22 +150,18 @@ class Receiver(Closing):
     @property
     def depth(self) -> int:
         """Messages sent and not yet received here."""
-        return len(self._ready) + int(lib.sc_receiver_depth(self._handle()))
+        return self._fetched() + int(lib.sc_receiver_depth(self._handle()))
 
     def leave(self, *, timeout: float | None = None) -> list[Message]:
         """Leaves the group, after reading what was sent before."""
         check(lib.sc_receiver_leave(self._handle()), self.name)
         end = time.monotonic() + (DEFAULT_TIMEOUT_S if timeout is None else timeout)
-        self._take_turn(timeout)
+        rest: list[Message] = []
         try:
-            rest = list(self._ready)
-            self._ready.clear()
             while True:
-                rest += self._fetch(deadline_in(max(0.0, end - time.monotonic())), _BATCH)
+                rest += self.receive_many(timeout=max(0.0, end - time.monotonic()))
         except ValueError:  # closed: everything older than the exit time has been read
             pass
-        finally:
-            self._turn.release()
         self.close()
         return rest
 
@@ -281,17 +175,13 @@ class Receiver(Closing):
 
     async def areceive(self, *, timeout: float | None = None) -> Message:
         """Like receive(), without blocking the event loop."""
-        try:
-            return self.receive(timeout=0)
-        except TimeoutError:
-            pass
-        if self._waiter is None:
-            self._waiter = _Waiter(self)
-        waiting = self._waiter.ask()
-        try:
-            return await asyncio.wait_for(waiting, timeout)
-        except TimeoutError:
-            raise error_from(lib.SC_TIMEOUT, self.name) from None
+        async with asyncio.timeout(timeout):
+            while True:
+                with contextlib.suppress(TimeoutError):
+                    return self.receive(timeout=0)
+                if self._waiter is None:
+                    self._waiter = _Waiter(self)
+                await self._waiter.ask()
 
     async def __aiter__(self) -> AsyncIterator[Message]:
         while self._receiver is not None:
@@ -303,21 +193,26 @@ class Receiver(Closing):
         if waiter is not None:
             waiter.stop()
         if receiver is not None:
+            self._bind(0, 0, False)
             lib.sc_receiver_close(receiver)
 
 
 class _Waiter:
-    """A thread that waits on behalf of an event loop, only while somebody asks."""
+    """A thread that waits on behalf of an event loop, only while somebody asks.
+
+    It takes no message, so that none is lost when whoever asked has gone away meanwhile.
+    """
 
     def __init__(self, receiver: Receiver) -> None:
         self._receiver = receiver
-        self._asked: queue.SimpleQueue[asyncio.Future[Message] | None] = queue.SimpleQueue()
+        self._asked: queue.SimpleQueue[asyncio.Future[None] | None] = queue.SimpleQueue()
         self._stopping = False
         self._thread = threading.Thread(target=self._work, name="shmcast-areceive", daemon=True)
         self._thread.start()
 
-    def ask(self) -> asyncio.Future[Message]:
-        future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+    def ask(self) -> asyncio.Future[None]:
+        """Done when there is something to receive, unless another took it."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._asked.put(future)
         return future
 
@@ -328,24 +223,21 @@ class _Waiter:
 
     def _work(self) -> None:
         while (future := self._asked.get()) is not None:
-            while not future.cancelled() and not self._stopping:
-                try:
-                    message = self._receiver.receive(timeout=_ASYNC_SLICE_S)
-                except TimeoutError:
-                    continue
-                except Exception as error:
-                    future.get_loop().call_soon_threadsafe(_fail, future, error)
-                    break
-                future.get_loop().call_soon_threadsafe(self._hand_over, future, message)
-                break
-
-    def _hand_over(self, future: asyncio.Future[Message], message: Message) -> None:
-        if future.done():  # cancelled meanwhile: the message is the next one's
-            self._receiver._ready.appendleft(message)
-        else:
-            future.set_result(message)
+            error: Exception | None = None
+            try:
+                while not future.cancelled() and not self._stopping:
+                    if self._receiver._await(_ASYNC_SLICE_S):
+                        break
+            except Exception as raised:
+                error = raised
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+                future.get_loop().call_soon_threadsafe(_answer, future, error)
 
 
-def _fail(future: asyncio.Future[Message], error: Exception) -> None:
-    if not future.done():
+def _answer(future: asyncio.Future[None], error: Exception | None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(None)
+    else:
         future.set_exception(error)

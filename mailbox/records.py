@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from struct import Struct
-from typing import Any, NamedTuple, cast, overload
+from typing import NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from shmcast.mailbox.core import CopyState
+from shmcast._fast import connect, messages_of
+from shmcast._native import ffi, lib
+from shmcast.mailbox.core import CopyState, address_of
 
 
 class Receipt(NamedTuple):
@@ -28,41 +29,6 @@ class Message(NamedTuple):
     sequence: int
 
 
-class _Direct(tuple[Any, ...]):
-    """Lends its heirs the constructor of tuples, which takes one iterable and is C.
-
-    A NamedTuple hides it behind a Python function; called with a class in front, as
-    ``tuple.__new__(Message, ...)``, it is a third slower than as the class's own.
-    """
-
-    __slots__ = ()
-    __new__ = tuple.__new__
-
-
-class MadeReceipt(_Direct, Receipt):  # two constructors; the first counts
-    """A Receipt, made from one iterable: for the sender, which makes many."""
-
-    __slots__ = ()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Receipt, tuple(self)
-
-
-class MadeMessage(_Direct, Message):
-    """A Message, made from one iterable: for the receiver, which makes many."""
-
-    __slots__ = ()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Message, tuple(self)
-
-
-MadeReceipt.__name__ = Receipt.__name__  # as they are printed
-MadeMessage.__name__ = Message.__name__
-make_receipt: Callable[[Iterable[Any]], Receipt] = cast(Any, MadeReceipt)
-make_message: Callable[[Iterable[Any]], Message] = cast(Any, MadeMessage)
-
-
 _INFO = Struct("5Q")  # struct sc_message: timestamp, sequence, sender, bytes, offset
 
 
@@ -72,27 +38,17 @@ class Batch(Sequence[Message]):
     __slots__ = ("_words", "payloads")
     WORDS = _INFO.size // 8
 
-    def __init__(self, payloads: Sequence[bytes], words: bytes) -> None:
+    def __init__(self, payloads: tuple[bytes, ...], words: bytes) -> None:
         self.payloads = payloads
         self._words = words
-
-    @classmethod
-    def of(cls, messages: Sequence[Message]) -> Batch:
-        words = array("Q")
-        for message in messages:
-            words.extend((message.timestamp, message.sequence, message.sender, 0, 0))
-        return cls([message.data for message in messages], words.tobytes())
 
     @property
     def timestamps(self) -> npt.NDArray[np.uint64]:
         return np.frombuffer(self._words, dtype=np.uint64)[0 :: self.WORDS]
 
     def messages(self) -> list[Message]:
-        """All of them at once, without running bytecode per message."""
-        words = memoryview(self._words).cast("Q").tolist()
-        step = self.WORDS
-        records = zip(self.payloads, words[0::step], words[2::step], words[1::step], strict=True)
-        return list(map(make_message, records))
+        """All of them at once."""
+        return messages_of(self.payloads, self._words)
 
     def __len__(self) -> int:
         return len(self.payloads)
@@ -109,13 +65,13 @@ class Batch(Sequence[Message]):
             return self.messages()[index]
         at = range(len(self.payloads))[index]
         timestamp, sequence, sender, _, _ = _INFO.unpack_from(self._words, at * _INFO.size)
-        return make_message((self.payloads[at], timestamp, sender, sequence))
+        return Message(self.payloads[at], timestamp, sender, sequence)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and self.messages() == list(other)
 
     def __hash__(self) -> int:
-        return hash((tuple(self.payloads), self._words))
+        return hash((self.payloads, self._words))
 
     def __repr__(self) -> str:
         return f"Batch({self.messages()!r})"
@@ -150,3 +106,12 @@ class MailboxStats(NamedTuple):
     receivers: list[ReceiverStats]
     send_bound_ns: int
     latency_bound_ns: int
+
+
+def _function(name: str) -> int:
+    return address_of(ffi.addressof(lib, name))
+
+
+connect(
+    _function("sc_send_many"), _function("sc_receive_many"), _function("sc_now"), Receipt, Message
+)

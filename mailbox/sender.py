@@ -7,39 +7,32 @@ import weakref
 from collections.abc import Iterable, Sequence
 from struct import Struct
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from shmcast._fast import SendingEnd
 from shmcast._native import ffi, lib
 from shmcast.errors import MailboxFull, error_from
 from shmcast.mailbox.core import (
     DEFAULT_DEADLINE,
     Closing,
     SlotBuffers,
+    address_of,
     check,
     deadline_in,
     name_bytes,
     new,
 )
-from shmcast.mailbox.records import Receipt, make_receipt
+from shmcast.mailbox.records import Receipt
 
 if TYPE_CHECKING:
     from shmcast.mailbox.domain import Segments
 
 _receipt_words = Struct("3Q").unpack_from
-_send = lib.sc_send  # looked up once, not at every call
-_send_packed = lib.sc_send_packed
-_loan = lib.sc_loan
+_loan = lib.sc_loan  # looked up once, not at every call
 _loan_send = lib.sc_loan_send
-_BATCH_MAX = lib.SC_BATCH_MAX
-
-
-def _new_place() -> tuple[Any, Any]:
-    """Where the core writes a receipt, and the same as a buffer."""
-    out = new("struct sc_receipt *")
-    return out, ffi.buffer(out)
 
 
 def _free(sender: Any, segments: Segments) -> None:
@@ -89,16 +82,15 @@ class _LoanBlock:
         if kind is not None:
             check(lib.sc_loan_drop(sender._handle()), sender.name)
             return
-        place = sender._receipt_place()
-        code = _loan_send(sender._handle(), self._size, self._deadline, place[0])
+        receipt = new("struct sc_receipt *")
+        code = _loan_send(sender._handle(), self._size, self._deadline, receipt)
         if code:
             raise error_from(code, sender.name)
-        self._loan.receipt = make_receipt(_receipt_words(place[1]))
-        sender._spare.append(place)
+        self._loan.receipt = Receipt(*_receipt_words(ffi.buffer(receipt)))
 
 
-class Sender(Closing):
-    """One lane of the domain. Threads may share it; they take turns."""
+class Sender(SendingEnd, Closing):
+    """One lane of the domain. Threads may share it; they take turns. send() is in csrc/python."""
 
     def __init__(self, segments: Segments, box: int | None, timeout: float | None) -> None:
         self.name = segments.name
@@ -108,10 +100,9 @@ class Sender(Closing):
         check(lib.sc_sender_open(segments.require(), deadline_in(timeout), out), self.name)
         self._sender: Any = out[0]
         self._boxes = 0 if box is None else 1 << box
-        self._spare = [_new_place()]
+        self._bind(address_of(self._sender), segments.waits)
         self._slots = SlotBuffers(segments)
         self._loan_out = new("void **")
-        self._sizes: tuple[list[int], Any] = ([], None)
         self._known: dict[str, int] = {}
         self._freed = weakref.finalize(self, _free, self._sender, segments)
         segments.use(self)
@@ -120,13 +111,6 @@ class Sender(Closing):
     def id(self) -> int:
         """As in Message.sender."""
         return int(lib.sc_sender_id(self._handle()))
-
-    def _receipt_place(self) -> tuple[Any, Any]:
-        """Each thread needs its own."""
-        try:
-            return self._spare.pop()
-        except IndexError:
-            return _new_place()
 
     def _handle(self) -> Any:
         if self._sender is None:
@@ -151,41 +135,25 @@ class Sender(Closing):
             raise ValueError(f"{self.name}: to= names no mailbox")
         return boxes
 
-    def send(
+    def _send_to(
         self,
         data: bytes | bytearray | memoryview | npt.NDArray[Any],
         *,
         timeout: float | None = None,
         to: str | Iterable[str] | None = None,
     ) -> Receipt:
-        """Returns when every receiver will get the message, or raises and none will.
+        """What send() leaves to Python: named mailboxes, arrays with gaps, a closed sender."""
+        self._handle()
+        whole = memoryview(cast(Any, data))  # numpy's stubs know no buffers before 3.12
+        return self._send(
+            self._destinations(to), whole if whole.c_contiguous else whole.tobytes(), timeout
+        )
 
-        In `crash` and `timing` that holds while everyone keeps the bounds; confirm() waits for the
-        receivers' decision.
-        """
-        deadline = DEFAULT_DEADLINE if timeout is None else deadline_in(timeout)
-        boxes = (self._boxes if to is None else 0) or self._destinations(to)
-        place = self._receipt_place()
-        if type(data) is bytes:
-            handle = self._sender or self._handle()
-            code = _send(handle, boxes, data, len(data), deadline, place[0])
-        else:
-            whole = memoryview(cast(Any, data))  # numpy's stubs know no buffers before 3.12
-            if not whole.c_contiguous:
-                whole = memoryview(whole.tobytes())
-            with ffi.from_buffer(whole) as source:
-                code = _send(self._handle(), boxes, source, whole.nbytes, deadline, place[0])
-        if code:
-            self._fail(code, to)
-        receipt = make_receipt(_receipt_words(place[1]))
-        self._spare.append(place)
-        return receipt
-
-    def _fail(self, code: int, to: str | Iterable[str] | None) -> None:
+    def _fail(self, code: int) -> NoReturn:
         if code == lib.SC_REMOVED:
             self._known.clear()
             self._boxes = 0  # the place may be another mailbox's by now
-        raise error_from(code, self.name if to is None else f"{self.name} to {to}")
+        raise error_from(code, self.name)
 
     def send_many(
         self,
@@ -198,29 +166,8 @@ class Sender(Closing):
 
         In `crash` and `timing` a batch is sent one by one: Rejected may come after the first few.
         """
-        count = len(messages)
-        if not 1 <= count <= _BATCH_MAX:
-            raise ValueError(f"{self.name}: send 1 to {_BATCH_MAX} at a time, not {count}")
-        sizes = list(map(len, messages))
-        known, words = self._sizes  # as a rule they are those of the last batch
-        if sizes != known:
-            words = new("uint64_t[]", sizes)
-            self._sizes = (sizes, words)
-        place = self._receipt_place()
-        code = _send_packed(
-            self._sender or self._handle(),
-            (self._boxes if to is None else 0) or self._destinations(to),
-            b"".join(messages),
-            words,
-            count,
-            DEFAULT_DEADLINE if timeout is None else deadline_in(timeout),
-            place[0],
-        )
-        if code:
-            self._fail(code, to)
-        receipt = make_receipt(_receipt_words(place[1]))
-        self._spare.append(place)
-        return receipt
+        boxes = self._boxes if to is None else 0
+        return self._send_many(boxes or self._destinations(to), messages, timeout)
 
     def loan(self, size: int, *, timeout: float | None = None, to: str | None = None) -> _LoanBlock:
         """A slot to write into without copying; see Loan."""
@@ -254,4 +201,5 @@ class Sender(Closing):
         """Gives the lane back. The memory goes with the last reference: a thread may be inside."""
         sender, self._sender = self._sender, None
         if sender is not None:
+            self._bind(0, False)
             lib.sc_sender_close(sender)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from struct import pack
+
 import pytest
 
 from shmcast import Batch, Mailbox, Message
@@ -10,7 +12,8 @@ MESSAGES = [Message(b"a", 10, 256, 0), Message(b"bb", 11, 256, 1), Message(b"", 
 
 
 def test_a_batch_gives_back_what_it_was_made_of() -> None:
-    batch = Batch.of(MESSAGES)
+    words = b"".join(pack("5Q", m.timestamp, m.sequence, m.sender, 0, 0) for m in MESSAGES)
+    batch = Batch(tuple(m.data for m in MESSAGES), words)
     assert list(batch) == MESSAGES
     assert [batch[i] for i in range(3)] == MESSAGES
     assert batch[-1] == MESSAGES[-1]

@@ -1,0 +1,43 @@
+"""csrc/python/fast.c: the calls that must be fast."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy.typing as npt
+
+from shmcast.mailbox.records import Message, Receipt
+
+class SendingEnd:
+    _boxes: int
+    def _bind(self, handle: int, waits: bool, /) -> None: ...
+    def send(
+        self,
+        data: bytes | bytearray | memoryview | npt.NDArray[Any],
+        *,
+        timeout: float | None = None,
+        to: str | Iterable[str] | None = None,
+    ) -> Receipt: ...
+    def _send(self, boxes: int, data: bytes | memoryview, timeout: float | None, /) -> Receipt: ...
+    def _send_many(
+        self, boxes: int, messages: Sequence[bytes], timeout: float | None, /
+    ) -> Receipt: ...
+
+class ReceivingEnd:
+    def _bind(self, handle: int, message_bytes_max: int, waits: bool, /) -> None: ...
+    def receive(self, *, timeout: float | None = None) -> Message: ...
+    def _receive_many(
+        self, most: int, timeout: float | None, /
+    ) -> tuple[tuple[bytes, ...], bytes]: ...
+    def _await(self, timeout: float, /) -> bool: ...
+    def _take(self) -> Message | None: ...
+    def _fetched(self) -> int: ...
+
+def messages_of(payloads: tuple[bytes, ...], words: bytes, /) -> list[Message]: ...
+def connect(
+    send_many: int,
+    receive_many: int,
+    now: int,
+    receipt: type[Receipt],
+    message: type[Message],
+    /,
+) -> None: ...
