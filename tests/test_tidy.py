@@ -14,7 +14,7 @@ ROOMS = ("mailbox", "multicast", "realtime", "pipeline")
 LONGEST = 600
 
 # What each part may import of shmcast; the longest prefix that fits a module counts.
-CORE = ("shmcast._native", "shmcast.errors")
+CORE = ("shmcast._native", "shmcast._fast", "shmcast.errors")
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "shmcast.errors": (),
     "shmcast.multicast.protocols": ("shmcast.multicast.protocols",),
