@@ -8,6 +8,7 @@ process skews for itself.
 from __future__ import annotations
 
 import enum
+import errno
 import os
 import random
 import signal
@@ -16,6 +17,7 @@ import posix_ipc
 import psutil
 
 from shmcast._native import lib
+from shmcast.errors import error_from
 from shmcast.mailbox.core import CopyState, check
 from shmcast.mailbox.domain import Domain
 from shmcast.mailbox.mailbox import Mailbox
@@ -77,18 +79,30 @@ def intact_copies(box: Mailbox | Domain) -> list[int]:
     return [n for n, state in segments.serials().items() if state is CopyState.INTACT]
 
 
+def _signal(pid: int, number: signal.Signals) -> None:
+    try:
+        process = psutil.Process(pid)  # pins the process, so that a reused pid is not hit
+        if process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
+            raise psutil.NoSuchProcess(pid)
+        process.send_signal(number)
+    except psutil.NoSuchProcess:
+        raise error_from(lib.SC_PEER_DEAD, f"process {pid}") from None
+    except psutil.AccessDenied:
+        raise error_from(-errno.EPERM, f"process {pid}") from None
+
+
 def kill_process(pid: int) -> None:
-    """SIGKILL: it dies at whichever instruction it is."""
-    psutil.Process(pid).send_signal(signal.SIGKILL)
+    """SIGKILL: it dies at whichever instruction it is. PeerDead if it is dead already."""
+    _signal(pid, signal.SIGKILL)
 
 
 def stop_process(pid: int) -> None:
     """SIGSTOP: it is late, and does not know."""
-    psutil.Process(pid).suspend()
+    _signal(pid, signal.SIGSTOP)
 
 
 def continue_process(pid: int) -> None:
-    psutil.Process(pid).resume()
+    _signal(pid, signal.SIGCONT)
 
 
 def skew_clock(offset_s: float = 0.0, drift: float = 0.0) -> None:

@@ -9,12 +9,14 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 import shmcast
-from helpers import SHM, Child, bounds, patch, segments_of
-from shmcast import Mailbox
+from helpers import SHM, Child, bounds, patch, segments_of, wait_until
+from shmcast import Mailbox, PeerDead
 from shmcast._native import lib
+from shmcast.mailbox import faults
 
 Start = Callable[..., Child]
 
@@ -248,3 +250,21 @@ def test_every_code_of_the_core_has_a_meaning_and_a_next_step() -> None:
         error = shmcast.errors.error_from(code, "box")
         assert "box: " in str(error)
         assert "code" not in str(error)
+
+
+@pytest.mark.parametrize(
+    "strike", [faults.kill_process, faults.stop_process, faults.continue_process]
+)
+def test_a_fault_for_a_dead_process_says_that_it_is_dead(
+    start: Start, strike: Callable[[int], None]
+) -> None:
+    child = start("say('here')")
+    assert child.heard() == "here"
+    wait_until(
+        lambda: psutil.Process(child.pid).status() == psutil.STATUS_ZOMBIE, "it waits to be buried"
+    )
+    with pytest.raises(PeerDead, match=f"process {child.pid}: .* is dead"):
+        strike(child.pid)
+    child.ended()
+    with pytest.raises(PeerDead):
+        strike(child.pid)
