@@ -1,16 +1,19 @@
 """`make prove`: every part of the proof, one after the other; then docs/proof.md.
 
-    PYTHONPATH=tests python -m prove.run [--effort short] [--only crash models]
+    PYTHONPATH=tests python -m prove.run [--effort short] [--only crash models] [--reuse]
 
 Ends with 1 if a claim did not hold, a broken variant survived, a part brought no report, or fewer
 broken variants were tried than promised. Only a full run of all parts writes docs/proof.md; others
-write build/prove/proof.md.
+write build/prove/proof.md. With --reuse, a part whose last report is of the same effort and the same
+sources is not run again.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
+import hashlib
+import json
 import os
 import subprocess
 import sys
@@ -23,14 +26,44 @@ from prove.results import Report
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "prove"
-PARTS = ("crash", "interleave", "models", "sanitize", "sim")
+SOURCES = {  # what a part's result depends on
+    "crash": ("csrc", "tests/crash"),
+    "interleave": ("csrc", "tests/interleave"),
+    "models": ("tests/models",),
+    "sanitize": ("csrc", "tests/c", "tests/fuzz", "tests/sanitize"),
+    "sim": ("multicast", "tests/sim"),
+}
+PARTS = tuple(SOURCES)
 MUTANTS_LEAST = 20
 PART_SECONDS_MAX = 3600
 
 
+def digest(folders: Sequence[str]) -> str:
+    """Changes when a source file below these folders does."""
+    seen = hashlib.sha256()
+    for folder in folders:
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix in {".c", ".h", ".py", ".pml"} and path.name != "_native.c":
+                seen.update(str(path.relative_to(ROOT)).encode() + path.read_bytes())
+    return seen.hexdigest()
+
+
+def reusable(part: str, effort: str) -> Ran | None:
+    """The part's last run, if nothing has changed since."""
+    stamp, out = BUILD / f"{part}.stamp", BUILD / f"{part}.json"
+    if not stamp.exists() or not out.exists():
+        return None
+    known = json.loads(stamp.read_text())
+    if known["effort"] != effort or known["digest"] != digest(SOURCES[part]):
+        return None
+    return Ran(part, Report.load(out), known["minutes"])
+
+
 def run_part(part: str, effort: str) -> Ran:
-    out = BUILD / f"{part}.json"
+    stamp, out = BUILD / f"{part}.stamp", BUILD / f"{part}.json"
+    stamp.unlink(missing_ok=True)
     out.unlink(missing_ok=True)
+    sources = digest(SOURCES[part])
     began = time.monotonic()
     command = [sys.executable, "-m", f"{part}.prove", "--effort", effort, "--out", str(out)]
     env = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
@@ -39,7 +72,10 @@ def run_part(part: str, effort: str) -> Ran:
     except subprocess.TimeoutExpired:
         print(f"{part}: still running after {PART_SECONDS_MAX} s, so stopped")
     minutes = (time.monotonic() - began) / 60
-    return Ran(part, Report.load(out) if out.exists() else None, minutes)
+    if not out.exists():
+        return Ran(part, None, minutes)
+    stamp.write_text(json.dumps({"effort": effort, "digest": sources, "minutes": minutes}))
+    return Ran(part, Report.load(out), minutes)
 
 
 def shortcomings(ran: Sequence[Ran], mutants_least: int) -> list[str]:
@@ -64,12 +100,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="runs the proof and writes its page")
     parser.add_argument("--effort", choices=["short", "full"], default="full")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--reuse", action="store_true", help="do not repeat what is unchanged")
     options = parser.parse_args()
     everything = set(options.only) == set(PARTS)
     ran = []
     for part in options.only:
         print(f"== {part}, {options.effort}", flush=True)
-        ran.append(run_part(part, options.effort))
+        last = reusable(part, options.effort) if options.reuse else None
+        ran.append(last or run_part(part, options.effort))
     target = (ROOT / "docs" if everything and options.effort == "full" else BUILD) / "proof.md"
     target.parent.mkdir(parents=True, exist_ok=True)
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()

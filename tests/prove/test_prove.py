@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from prove import run
 from prove.mutants import CSRC, Edit, Mutant, StaleMutant, mutated_sources
 from prove.page import Ran, page
 from prove.results import Caught, Claim, Report
-from prove.run import MUTANTS_LEAST, PARTS, shortcomings
+from prove.run import MUTANTS_LEAST, PARTS, digest, reusable, shortcomings
 
 
 def claim(*, held: bool = True) -> Claim:
@@ -79,3 +81,28 @@ def test_a_mutant_is_a_copy_with_its_edit_alone(tmp_path: Path) -> None:
     tree = mutated_sources(Mutant("few-spins", "nothing", (edit,)), tmp_path)
     assert "#define SPINS 1\n" in (tree / "turn.c").read_text()
     assert (tree / "agree.c").read_text() == (CSRC / "agree.c").read_text()
+
+
+def test_a_report_is_reused_only_for_the_same_sources_and_effort(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "BUILD", tmp_path)
+    assert reusable("models", "full") is None
+    Report("models", "full", [claim()]).save(tmp_path / "models.json")
+    known = {"effort": "full", "digest": digest(run.SOURCES["models"]), "minutes": 2.0}
+    (tmp_path / "models.stamp").write_text(json.dumps(known))
+    again = reusable("models", "full")
+    assert again is not None and again.minutes == 2.0
+    assert reusable("models", "short") is None
+    (tmp_path / "models.stamp").write_text(json.dumps({**known, "digest": "of other sources"}))
+    assert reusable("models", "full") is None
+
+
+def test_the_digest_follows_the_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "ROOT", tmp_path)
+    (tmp_path / "csrc").mkdir()
+    (tmp_path / "csrc" / "a.c").write_text("int a;")
+    before = digest(["csrc"])
+    assert digest(["csrc"]) == before
+    (tmp_path / "csrc" / "a.c").write_text("int b;")
+    assert digest(["csrc"]) != before
