@@ -403,15 +403,18 @@ static int fetch(struct receiver *r, uint32_t most, uint64_t wait_ns)
     return 0;
 }
 
-/* Threads that share a receiver fetch one after the other. */
-static bool take_turn(struct receiver *r, uint64_t wait_ns)
+/* Threads that share a receiver fetch one after the other. Waiting for the turn uses up the time. */
+static bool take_turn(struct receiver *r, uint64_t *wait_ns)
 {
     if (PyThread_acquire_lock(r->turn, NOWAIT_LOCK))
         return true;
+    uint64_t began = core.now();
     PyLockStatus got;
     Py_BEGIN_ALLOW_THREADS
-    got = PyThread_acquire_lock_timed(r->turn, (PY_TIMEOUT_T)(wait_ns / 1000), 0);
+    got = PyThread_acquire_lock_timed(r->turn, (PY_TIMEOUT_T)(*wait_ns / 1000), 0);
     Py_END_ALLOW_THREADS
+    uint64_t waited = core.now() - began;
+    *wait_ns = waited < *wait_ns ? *wait_ns - waited : 0;
     return got == PY_LOCK_ACQUIRED;
 }
 
@@ -419,7 +422,7 @@ static bool take_turn(struct receiver *r, uint64_t wait_ns)
  * the turn. */
 static int fill(struct receiver *r, uint32_t most, uint64_t wait_ns)
 {
-    if (!take_turn(r, wait_ns))
+    if (!take_turn(r, &wait_ns))
         return SC_TIMEOUT;
     int rc = r->next < r->count ? 0 : fetch(r, most, wait_ns);
     if (rc)

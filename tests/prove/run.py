@@ -4,8 +4,8 @@
 
 Ends with 1 if a claim did not hold, a broken variant survived, a part brought no report, or fewer
 broken variants were tried than promised. Only a full run of all parts writes docs/proof.md; others
-write build/prove/proof.md. With --reuse, a part whose last report is of the same effort and the same
-sources is not run again.
+write build/prove/proof.md. With --reuse, a part whose last report is of the same effort and sources
+is not run again.
 """
 
 from __future__ import annotations
