@@ -1,8 +1,9 @@
 /* crc32c.c: three streams at once in hardware, tables elsewhere.
  *
  * The instruction takes one word per cycle but answers after three, so three independent streams
- * run side by side and are joined at the end. Joining means: advance a CRC over `bytes` zero
- * bytes, which is linear, so four tables of 256 entries do it.
+ * run side by side and are joined at the end. Joining means: advance a CRC over a stream's length
+ * of zero bytes, which is linear, so four tables of 256 entries do it. Long streams first, as joining
+ * costs as much as a few words; then short ones for what is left.
  */
 #include "crc32c.h"
 
@@ -10,10 +11,13 @@
 #include <string.h>
 
 #define POLYNOMIAL 0x82f63b78u      /* reflected */
-#define STREAM_BYTES 1024u          /* per stream and round; a round is three of them */
+#define STREAM_BYTES_MAX 1024u
 
 static uint32_t byte_table[8][256];
-static uint32_t skip_table[4][256]; /* advances over STREAM_BYTES zero bytes */
+static struct streams {
+    size_t bytes;                   /* per stream and round; a round is three of them */
+    uint32_t skip[4][256];          /* advances over so many zero bytes */
+} long_streams = {.bytes = STREAM_BYTES_MAX}, short_streams = {.bytes = 128};
 static bool has_instruction;
 
 static uint32_t crc_bytes(uint32_t crc, const unsigned char *p, size_t bytes)
@@ -47,31 +51,38 @@ static bool find_instruction(void) { return (getauxval(AT_HWCAP) & (1UL << 7)) !
 #endif
 
 #ifdef TARGET
-static uint32_t skip(uint32_t crc)
+static uint32_t skip(const struct streams *s, uint32_t crc)
 {
-    return skip_table[0][crc & 255] ^ skip_table[1][crc >> 8 & 255] ^
-           skip_table[2][crc >> 16 & 255] ^ skip_table[3][crc >> 24];
+    return s->skip[0][crc & 255] ^ s->skip[1][crc >> 8 & 255] ^ s->skip[2][crc >> 16 & 255] ^
+           s->skip[3][crc >> 24];
 }
 
-TARGET static uint32_t crc_hardware(uint32_t start, const unsigned char *p, size_t bytes)
+/* As many rounds as fit; moves *p and *bytes on. */
+TARGET static uint64_t crc_rounds(const struct streams *s, uint64_t crc, const unsigned char **p,
+                                  size_t *bytes)
 {
-    uint64_t crc = start;
-    while (bytes >= 3 * STREAM_BYTES) {
+    const size_t stream = s->bytes;
+    for (; *bytes >= 3 * stream; *p += 3 * stream, *bytes -= 3 * stream) {
         uint64_t b = 0, c = 0;
-        for (size_t i = 0; i < STREAM_BYTES; i += 8) {
+        for (size_t i = 0; i < stream; i += 8) {
             uint64_t x, y, z;
-            memcpy(&x, p + i, 8);
-            memcpy(&y, p + STREAM_BYTES + i, 8);
-            memcpy(&z, p + 2 * STREAM_BYTES + i, 8);
+            memcpy(&x, *p + i, 8);
+            memcpy(&y, *p + stream + i, 8);
+            memcpy(&z, *p + 2 * stream + i, 8);
             crc = STEP8(crc, x);
             b = STEP8(b, y);
             c = STEP8(c, z);
         }
-        crc = skip((uint32_t)crc) ^ b;
-        crc = skip((uint32_t)crc) ^ c;
-        p += 3 * STREAM_BYTES;
-        bytes -= 3 * STREAM_BYTES;
+        crc = skip(s, (uint32_t)crc) ^ b;
+        crc = skip(s, (uint32_t)crc) ^ c;
     }
+    return crc;
+}
+
+TARGET static uint32_t crc_hardware(uint32_t start, const unsigned char *p, size_t bytes)
+{
+    uint64_t crc = crc_rounds(&long_streams, start, &p, &bytes);
+    crc = crc_rounds(&short_streams, crc, &p, &bytes);
     for (; bytes >= 8; bytes -= 8, p += 8) {
         uint64_t x;
         memcpy(&x, p, 8);
@@ -89,6 +100,14 @@ static uint32_t crc_hardware(uint32_t crc, const unsigned char *p, size_t bytes)
 }
 #endif
 
+static void make_skip(struct streams *s)
+{
+    static const unsigned char zeros[STREAM_BYTES_MAX];
+    for (uint32_t i = 0; i < 256; i++)
+        for (int k = 0; k < 4; k++)
+            s->skip[k][i] = crc_bytes(i << (8 * k), zeros, s->bytes);
+}
+
 __attribute__((constructor)) static void make_tables(void)
 {
     for (uint32_t i = 0; i < 256; i++) {
@@ -102,10 +121,8 @@ __attribute__((constructor)) static void make_tables(void)
             uint32_t crc = byte_table[k - 1][i];
             byte_table[k][i] = crc >> 8 ^ byte_table[0][crc & 255];
         }
-    static const unsigned char zeros[STREAM_BYTES];
-    for (uint32_t i = 0; i < 256; i++)
-        for (int k = 0; k < 4; k++)
-            skip_table[k][i] = crc_bytes(i << (8 * k), zeros, STREAM_BYTES);
+    make_skip(&long_streams);
+    make_skip(&short_streams);
     has_instruction = find_instruction();
 }
 
