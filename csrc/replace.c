@@ -122,7 +122,7 @@ static void copy_message(struct view *view, struct copy *to, int box, uint32_t l
         if (slot_read_header(view, from, box, lane, position, &header))
             continue;
         copy_to_shared(&target->position, &header.position, SLOT_FIXED_BYTES);
-        memcpy(target->payload, source->payload, header.bytes);
+        copy_to_shared(target->payload, source->payload, header.bytes);
         bool whole = !d->boxes[box].params.checksum ||
                      crc32c(0, target->payload, header.bytes) == header.payload_crc;
         if (whole && !guard_is_lost(from->box_mapping[box]))

@@ -78,7 +78,7 @@ static void format_owner(struct owner_record *owner)
 static void format_table(struct copy *copy, const struct segment_fixed *fixed)
 {
     struct segment_header *h = header_of(copy);
-    h->fixed = *fixed;
+    copy_to_shared(&h->fixed, fixed, sizeof *fixed);
     STORE_RELAXED(&h->config, seal(config_make(0, false, (int)fixed->copies)));
     STORE_RELAXED(&h->failed, seal(0));
     STORE_RELAXED(&h->born, seal(0));
