@@ -144,6 +144,7 @@ int segment_create(const struct segment_fixed *fixed, uint64_t bytes, uint32_t m
 int segment_link(const char *domain, struct copy *copy);
 int segment_open(const char *domain, uint64_t serial, struct copy *out,
                  struct segment_fixed *fixed);
+int segment_read_fixed(const struct copy *copy, struct segment_fixed *out);
 int segment_unlink(const char *domain, uint64_t serial);
 int segment_list(const char *domain, uint64_t *serials, int max);
 int segment_map_box(struct copy *copy, int box, uint64_t offset, uint64_t bytes);

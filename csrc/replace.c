@@ -171,8 +171,9 @@ static int copy_box(struct view *view, struct copy *to, int box)
         owner_state(entry.value) != OWNER_LIVE)
         return rc;
     /* The mailbox may be younger than the new segment, so the segment may be too short. */
-    if ((rc = mailbox_use(view, box)) || (rc = segment_grow(to, m->offset, m->at.bytes)) ||
-        (rc = segment_map_box(to, box, m->offset, m->at.bytes)))
+    if ((rc = mailbox_use(view, box)) || (rc = segment_grow(to, m->offset, m->at.bytes)))
+        return rc;
+    if (!LOAD_RELAXED(&to->box[box]) && (rc = segment_map_box(to, box, m->offset, m->at.bytes)))
         return rc;
     STORE_RELAXED(&mailbox_head(to, box)->members,
                   LOAD_RELAXED(&mailbox_head(view->copy[0], box)->members));
@@ -201,6 +202,20 @@ static int copy_everything(struct view *view, struct copy *to)
     STORE_RELAXED(&header_of(to)->failed, view->failed);
     STORE_RELAXED(&header_of(to)->born, seal(1));
     return rc;
+}
+
+/* What was read from a copy that died meanwhile is zeros: then everything once more, from the others.
+ * Each round has found another failure. */
+static int copy_from_intact(struct view *view, struct copy *to)
+{
+    for (;;) {
+        uint64_t failed = view->failed;
+        int rc = copy_everything(view, to);
+        if (rc == 0 && !view_is_current(view))
+            rc = view_refresh(view);
+        if (rc || view->failed == failed)
+            return rc;
+    }
 }
 
 /* ---- standing still ---- */
@@ -278,9 +293,11 @@ static int make_segment(struct view *view, int serial, struct copy *out)
     int rc = settle(view, end, AGE_PAGES, &pages);
     if (rc)
         return rc;
+    while (segment_read_fixed(view->copy[0], &fixed))
+        if ((rc = view_doubt(view, view->copy[0], -1)))
+            return rc;
     if (fstat(view->copy[0]->fd, &st) != 0)
         return -errno;
-    copy_from_shared(&fixed, &header_of(view->copy[0])->fixed, sizeof fixed);
     fixed.serial = (uint64_t)serial;
     segment_unlink(d->name, fixed.serial);           /* left by a replacer that died */
     return segment_create(&fixed, pages * PAGE_BYTES, st.st_mode, (int64_t)st.st_gid, out);
@@ -298,7 +315,7 @@ static int freeze_and_copy(struct view *view, struct copy *new_copy, uint64_t de
     uint64_t next = config_make(version + 2, false, count + 1);
     rc = wait_quiet(view, deadline);
     if (rc == 0)
-        rc = copy_everything(view, new_copy);
+        rc = copy_from_intact(view, new_copy);
     if (rc == 0) {
         /* Not yet `next`: somebody who opens the domain now would believe it, though the walk may
          * still be lost to whoever ends our freeze. */

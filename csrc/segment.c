@@ -157,6 +157,13 @@ static int check_fixed(const struct segment_fixed *f, uint64_t serial, uint64_t 
     return 0;
 }
 
+/* For a segment that is in use, and may die while it is read. */
+int segment_read_fixed(const struct copy *copy, struct segment_fixed *out)
+{
+    copy_from_shared(out, &header_of(copy)->fixed, sizeof *out);
+    return out->magic == SEGMENT_MAGIC && out->crc == fixed_crc(out) ? 0 : SC_COPY_FAILED;
+}
+
 int segment_open(const char *domain, uint64_t serial, struct copy *out,
                  struct segment_fixed *fixed)
 {
