@@ -98,16 +98,20 @@ int sc_domain_create(const char *name, const struct sc_domain_params *params, sc
     return 0;
 }
 
-/* Removes what a creator left that died between naming its segments and calling them born. */
+/* Removes what a creator left that died between naming its segments and calling them born. One
+ * sound segment that was never born is enough: whoever used the domain had it born everywhere. */
 static bool clear_stillborn(const char *name)
 {
     uint64_t serials[SERIALS_MAX];
     int count = segment_list(name, serials, SERIALS_MAX);
-    bool cleared = count > 0;
+    bool cleared = false;
     for (int i = 0; i < count; i++) {
         struct copy copy;
         struct segment_fixed f;
-        if (segment_open(name, serials[i], &copy, &f) != 0)
+        int rc = segment_open(name, serials[i], &copy, &f);
+        if (rc == SC_CORRUPT || rc == SC_MISSING)
+            continue;                                /* failed since */
+        if (rc)
             return false;
         struct identity creator = {(uint32_t)f.creator_pid, f.creator_start,
                                    (uint32_t)f.creator_space};
@@ -116,8 +120,9 @@ static bool clear_stillborn(const char *name)
         segment_close(&copy);
         if (!stillborn)
             return false;
+        cleared = true;
     }
-    for (int i = 0; i < count; i++)
+    for (int i = 0; cleared && i < count; i++)
         segment_unlink(name, serials[i]);
     return cleared;
 }
@@ -195,6 +200,14 @@ static int read_config(struct sc_domain *d, bool *born)
     return newest ? config_count(newest) : 0;
 }
 
+/* Its creator may have died before it had said so in every copy. */
+static void complete_birth(struct sc_domain *d)
+{
+    for (unsigned i = 0; i < SERIALS_MAX; i++)
+        if (d->copies[i].table && LOAD_ACQUIRE(&header_of(&d->copies[i])->born) == seal(0))
+            STORE_RELEASE(&header_of(&d->copies[i])->born, seal(1));
+}
+
 static void close_segments(struct sc_domain *d)
 {
     for (unsigned i = 0; i < SERIALS_MAX; i++)
@@ -214,6 +227,7 @@ static int open_once(struct sc_domain *d, bool *born)
     }
     if (rc == 0 && *born) {
         struct view view;
+        complete_birth(d);
         rc = view_open(&view, d);                    /* tells the others of copies not found */
     }
     return rc;
@@ -264,10 +278,10 @@ int sc_domain_remove(const char *name)
     uint64_t serials[SERIALS_MAX];
     if (segment_name_ok(name))
         return SC_INVALID;
-    int count = segment_list(name, serials, SERIALS_MAX);
+    int rc = guard_install();                        /* a copy may die under our hands here too */
+    int count = rc ? rc : segment_list(name, serials, SERIALS_MAX);
     if (count <= 0)
         return count < 0 ? count : SC_MISSING;
-    int rc = 0;
     for (int i = 0; i < count; i++) {
         struct copy copy;
         struct segment_fixed f;

@@ -133,8 +133,10 @@ int view_refresh(struct view *view)
         view->failed = seal(failed);
         view->faults = faults;
         uint64_t removed = LOAD_ACQUIRE(&header_of(view->copy[0])->removed);
-        if (removed == seal(1))
+        if (removed == seal(1)) {
+            view->count = 0;                         /* never current: the next one is told too */
             return SC_REMOVED;
+        }
         if (told)
             return 0;
     }
