@@ -338,6 +338,8 @@ static void flush(struct sc_receiver *r)
     bool moved = false;
     for (uint32_t lane = 0; lane < r->domain->params.senders; lane++)
         if (r->lanes[lane].flushed != r->lanes[lane].position) {
+            if (r->decider)
+                decider_follow(r, lane);
             receiver_store_cursor(r, lane);
             moved = true;
         }

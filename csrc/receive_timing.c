@@ -356,6 +356,13 @@ void decider_stop(struct sc_receiver *r)
     r->decider = NULL;
 }
 
+/* Called before the copies' cursors let the sender go on, or the thread would not look at what it
+ * writes next until the application reads again. */
+void decider_follow(struct sc_receiver *r, uint32_t lane)
+{
+    STORE_RELEASE(&r->decider->read_to[lane], r->lanes[lane].position); /* [D2] */
+}
+
 static enum decision outcome_of(const struct sc_receiver *r, uint32_t lane)
 {
     uint32_t capacity = r->domain->boxes[r->box].params.capacity;
@@ -375,7 +382,7 @@ int pick_timing(struct sc_receiver *r, struct run *run)
     for (;;) {
         r->now = clock_before_loads();
         for (uint32_t lane = 0; lane < r->domain->params.senders; lane++) {
-            STORE_RELEASE(&r->decider->read_to[lane], r->lanes[lane].position); /* [D2] */
+            decider_follow(r, lane);
             if (!r->lanes[lane].has_head && receiver_load_head(r, lane) < 0)
                 return SC_COPY_FAILED;
         }
