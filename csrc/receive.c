@@ -33,27 +33,27 @@ int sc_receiver_wait_style(sc_receiver *r, uint64_t spin_ns)
 
 /* ---- looking ---- */
 
-/* Does the slot hold nothing yet, or a sound message of an earlier lap? */
-static bool is_absent(const struct sc_receiver *r, uint32_t lane)
+/* A flag in any copy says that the header was in every copy. */
+static bool is_flagged(const struct sc_receiver *r, uint32_t lane)
 {
-    static const struct slot nothing;
-    const struct slot *slot = slot_at(r->domain, r->reading_from, r->box, lane,
-                                      r->lanes[lane].position);
-    struct slot head;
-    copy_from_shared(&head.position, &slot->position, SLOT_FIXED_BYTES);
-    if (memcmp(&head.position, &nothing.position, SLOT_FIXED_BYTES) == 0)
-        return true;
-    return head.position < r->lanes[lane].position && head.header_crc == slot_header_crc(&head);
+    uint64_t position = r->lanes[lane].position;
+    for (int i = 0; i < r->view.count; i++)
+        if (LOAD_ACQUIRE(&slot_at(r->domain, r->view.copy[i], r->box, lane, position)->accepted) ==
+            seal(position + 1))                              /* [T2] */
+            return true;
+    return false;
 }
 
-/* The sender died before it reached this copy, and the others decided here all the same: against
- * it, or they are still at it. 1: skipped, 0: wait, SC_COPY_FAILED: this copy has lost it. */
-static int skip_absent(struct sc_receiver *r, uint32_t lane, enum decision decided)
+/* A decision without a header. Either the sender died before it reached this copy, or in the middle
+ * of writing here, and the others decided all the same: against it, or, in `timing`, they are
+ * still at it. Or this copy has lost it. 1: skipped, 0: wait, SC_COPY_FAILED. */
+static int skip_unreadable(struct sc_receiver *r, uint32_t lane, enum decision decided)
 {
-    if (decided == ACCEPT || !is_absent(r, lane))
-        return SC_COPY_FAILED;
-    if (decided == UNDECIDED)
+    bool undecided = decided == UNDECIDED && r->domain->params.protocol == SC_TIMING;
+    if (undecided && !is_flagged(r, lane))
         return 0;
+    if (decided != REJECT)
+        return SC_COPY_FAILED;
     receiver_count(r, STAT_SAW_REJECTED, 1);
     receiver_skip(r, lane);
     return 1;
@@ -74,7 +74,7 @@ static int find_written(struct sc_receiver *r, uint32_t lane)
             l->has_head = true;
             return 1;
         }
-        int skipped = skip_absent(r, lane, (enum decision)(sealed_value(decision) & 3));
+        int skipped = skip_unreadable(r, lane, (enum decision)(sealed_value(decision) & 3));
         if (skipped <= 0)
             return skipped;
     }
