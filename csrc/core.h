@@ -159,6 +159,7 @@ void domain_retire_failed(struct sc_domain *domain);
 
 /* ---- mailbox.c ---- */
 int mailbox_use(struct view *view, int box);         /* maps it on first use */
+void mailbox_return_pages(struct view *view, int box);
 static inline struct mailbox_head *mailbox_head(const struct copy *copy, int box)
 {
     return (struct mailbox_head *)LOAD_RELAXED(&copy->box[box]);

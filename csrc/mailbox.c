@@ -1,8 +1,9 @@
 /* mailbox.c: the mailboxes of a domain: create, find, map, remove.
  *
- * A mailbox is an extent at the same offset in every copy. The offset is agreed on first, then
- * the files grow, then the entry of the directory goes LIVE. Whoever dies between leaves an entry
- * that reap.c frees and at most a hole in the files.
+ * A mailbox is an extent at the same offset in every copy. The offset is agreed on first and written
+ * to the directory, then the files grow, then the entry goes LIVE. Whoever dies between leaves an
+ * entry that reap.c frees, and it says which pages to give back; what stays is a hole in the
+ * files, since no extent is given out twice.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -238,6 +239,9 @@ static int make_extent(struct view *view, int box, struct directory_entry *e)
     int rc = take_pages(view, e->bytes / PAGE_BYTES, &e->offset);
     e->crc = entry_crc(e);
     for (int i = 0; rc == 0 && i < view->count; i++)
+        copy_to_shared(directory_of(d, view->copy[i], box), e,
+                       offsetof(struct directory_entry, pad));
+    for (int i = 0; rc == 0 && i < view->count; i++)
         rc = segment_grow(view->copy[i], e->offset, e->bytes);
     if (rc)
         return rc;
@@ -247,11 +251,8 @@ static int make_extent(struct view *view, int box, struct directory_entry *e)
     m->offset = e->offset;
     if ((rc = map_everywhere(view, box)) || (rc = view_refresh(view)))
         return rc;
-    for (int i = 0; i < view->count; i++) {
+    for (int i = 0; i < view->count; i++)
         format(LOAD_RELAXED(&view->copy[i]->box[box]), m, d->params.senders);
-        copy_to_shared(directory_of(d, view->copy[i], box), e,
-                       offsetof(struct directory_entry, pad));
-    }
     return 0;
 }
 
@@ -260,6 +261,21 @@ static void give_pages_back(struct view *view, const struct directory_entry *e)
     for (int i = 0; e->offset && i < view->count; i++)
         fallocate(view->copy[i]->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)e->offset,
                   (off_t)e->bytes);
+}
+
+/* In place of a maker or remover that died before it came to it. The entry is read while it is free:
+ * if it still is free afterwards, nobody has written there. */
+void mailbox_return_pages(struct view *view, int box)
+{
+    struct place where = directory_place(view->domain, box);
+    struct owner before, after;
+    struct directory_entry e;
+    if (owner_read(view, where, &before) || owner_state(before.value) != OWNER_FREE)
+        return;
+    copy_from_shared(&e, directory_of(view->domain, view->copy[0], box), sizeof e);
+    if (e.crc == entry_crc(&e) && owner_read(view, where, &after) == 0 &&
+        after.value == before.value)
+        give_pages_back(view, &e);
 }
 
 /* Two processes may make the same name at once. Each goes LIVE, then looks: whoever sees the other

@@ -71,10 +71,14 @@ static int reap_entry(struct view *view, int box)
     struct owner owner;
     int rc = owner_read(view, directory_place(view->domain, box), &owner);
     enum owner_state state = owner_state(owner.value);
-    if (rc || (state != OWNER_CLAIMED && state != OWNER_OWNED) || !owner_is_dead(view, &owner))
+    if (rc)
         return rc;
-    rc = owner_release(view, &owner);
-    return rc ? rc : 1;
+    bool half_made = state == OWNER_CLAIMED || state == OWNER_OWNED;
+    if (half_made && owner_is_dead(view, &owner) && (rc = owner_release(view, &owner)) == 0)
+        rc = 1;
+    if (rc >= 0 && state != OWNER_LIVE)
+        mailbox_return_pages(view, box);
+    return rc;
 }
 
 /* Returns how many places of the dead were freed. */

@@ -125,6 +125,14 @@ static int not_member(struct sc_receiver *r)
     return seal(now.value) == r->live_word ? SC_COPY_FAILED : SC_LATE;
 }
 
+/* A remover that died before it gave the pages back has told nobody, so whoever waits looks. */
+static bool box_is_removed(const struct sc_receiver *r)
+{
+    const struct directory_entry *e = directory_of(r->domain, r->view.copy[0], r->box);
+    uint64_t state = LOAD_ACQUIRE(&e->owner.state);
+    return seal_ok(state) && sealed_value(state) != r->domain->boxes[r->box].version;
+}
+
 /* Starts afresh in the first intact copy. */
 static int change_copy(struct sc_receiver *r)
 {
@@ -230,6 +238,8 @@ static int await_run(struct sc_receiver *r, uint64_t deadline, struct run *run)
         deadline = absolute(deadline);               /* once; only those who wait need it */
         if (!still_member(r) && (rc = not_member(r)) != SC_COPY_FAILED)
             return rc;
+        if (box_is_removed(r))
+            return SC_REMOVED;
         bool blocked = is_blocked(r);
         if (blocked && (rc = relieve_eager(r)))
             return rc;
