@@ -6,7 +6,8 @@
  *   before anyone skips a copy, it has set that copy's bit in `failed` of every other copy;
  *   a receiver looks at `failed` in every copy after it has scanned one, before it delivers.
  *
- * At least one copy never fails: A has written there, and B reads there. Bits are only added.
+ * At least one copy never fails: A has written there, and B reads there. Bits are only added. They
+ * are set in the failed copy too, where that is possible.
  */
 #include "core.h"
 
@@ -90,6 +91,15 @@ static uint64_t gather(struct sc_domain *domain, uint64_t *config)
     return failed;
 }
 
+/* The failed copy is told as well, if it can be: it may look sound to somebody who misses all this
+ * until the copies that were told have failed too, and would go on with it alone. */
+static void bury(struct copy *copy, uint64_t failed)
+{
+    if (copy->table)
+        fail_in(copy, failed);
+    STORE_RELAXED(&copy->failed, true);
+}
+
 static void list_intact(struct view *view, uint64_t failed)
 {
     int count = LOAD_ACQUIRE(&view->domain->copy_count);
@@ -115,7 +125,7 @@ int view_refresh(struct view *view)
         list_intact(view, failed);
         for (int i = 0; i < LOAD_ACQUIRE(&domain->copy_count); i++)
             if (failed >> i & 1)
-                STORE_RELAXED(&domain->copies[i].failed, true);
+                bury(&domain->copies[i], failed);
         bool told = true;
         uint64_t newest = sealed_value(config);      /* completes a walk left half done */
         for (int i = 0; i < view->count; i++) {
