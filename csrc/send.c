@@ -235,9 +235,13 @@ int payloads_write(struct sc_sender *s, const struct operation *op)
         }
         s->payload_crc[i] = payload_write(s, op, i, checksum);
     }
-    /* What was read from a copy that died under our hands is partly zeros. */
-    int box = __builtin_ctzll(op->boxes);
-    return op->in_place && guard_is_lost(op->in_place->box_mapping[box]) ? SC_COPY_FAILED : 0;
+    if (!op->in_place)
+        return 0;
+    /* What was read from a copy that died under our hands is partly zeros, or anything. */
+    int rc = view_is_current(&s->view) ? 0 : view_refresh(&s->view);
+    bool lost = LOAD_RELAXED(&op->in_place->failed) ||
+                guard_is_lost(op->in_place->box_mapping[__builtin_ctzll(op->boxes)]);
+    return rc ? rc : lost ? SC_COPY_FAILED : 0;
 }
 
 void header_make(const struct sc_sender *s, const struct operation *op, uint32_t i, int box,
