@@ -143,12 +143,13 @@ static int attach(struct sc_sender *s, int box)
 {
     struct lane_view *own = &s->lanes[box];
     int rc = mailbox_use(&s->view, box);
-    if (rc == 0)
-        rc = lane_tail(&s->view, box, s->lane, &own->position);
     if (rc)
         return rc;
+    if ((rc = lane_tail(&s->view, box, s->lane, &own->position))) {
+        COUNT_DOWN(&s->domain->boxes[box].users);
+        return rc;
+    }
     stamp_after_last(s, box);
-    COUNT_UP(&s->domain->boxes[box].users);
     own->limit = own->position;
     own->members = ~UINT64_C(0);
     own->attached = true;
@@ -240,7 +241,7 @@ int payloads_write(struct sc_sender *s, const struct operation *op)
     /* What was read from a copy that died under our hands is partly zeros, or anything. */
     int rc = view_is_current(&s->view) ? 0 : view_refresh(&s->view);
     bool lost = LOAD_RELAXED(&op->in_place->failed) ||
-                guard_is_lost(op->in_place->box_mapping[__builtin_ctzll(op->boxes)]);
+                guard_is_lost(LOAD_RELAXED(&op->in_place->box_mapping[__builtin_ctzll(op->boxes)]));
     return rc ? rc : lost ? SC_COPY_FAILED : 0;
 }
 
