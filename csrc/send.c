@@ -8,18 +8,19 @@
 #define LANE_POLL_NS 2000000
 #define COPY_BLOCK_BYTES 65536u
 
-/* A lane's history goes on where its last owner left it. */
+/* A lane's history goes on where its last owner left it. The cell may know of an operation whose
+ * intent stood only in copies that have failed since. */
 static int take_over(struct sc_sender *s)
 {
-    struct place at = lane_place(s->lane, 0);
-    uint64_t intent, low;
-    int rc = greatest(&s->view, at, &intent);
-    at.offset += offsetof(struct sender_record, low);
+    uint64_t intent, low, cell;
+    int rc = greatest(&s->view, lane_place(s->lane, offsetof(struct sender_record, intent)), &intent);
     if (rc == 0)
-        rc = greatest(&s->view, at, &low);
+        rc = greatest(&s->view, lane_place(s->lane, offsetof(struct sender_record, low)), &low);
+    if (rc == 0)
+        rc = greatest(&s->view, lane_place(s->lane, offsetof(struct sender_record, cell)), &cell);
     if (rc)
         return rc;
-    s->op = intent >> 1;
+    s->op = intent >> 1 > cell >> 2 ? intent >> 1 : cell >> 2;
     s->low = low;
     s->last_ts = ((low + 1) << LOW_SHIFT) + SC_BATCH_MAX;
     const struct sender_record *rec = sender_of(s->view.copy[0], s->lane);
