@@ -244,6 +244,7 @@ static int claim_entry(struct view *view, struct owner *owner)
         }
         if (state != OWNER_FREE || LOAD_RELAXED(&d->boxes[box].users) > 0)
             continue;
+        mailbox_return_pages(view, box);             /* before its extent is forgotten */
         rc = owner_claim(view, owner);
         if (rc == 0)
             return box;
