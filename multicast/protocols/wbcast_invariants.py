@@ -69,9 +69,8 @@ class Invariants:
         """Pairs that this step made: a new ballot somewhere, or a new quorum in an old one."""
         if self.past.last.ballot_changed:
             for machine in self.here:
-                for vote in self.past.accepted[machine.g0]:
-                    if machine.state.cballot > vote.own:
-                        yield machine, vote
+                for vote in self.past.accepted_below(machine.g0, machine.state.cballot):
+                    yield machine, vote
         for vote in self.past.last.accepted:
             for process in world.topology.groups[vote.g]:
                 machine_of = world.machines.get(process)
@@ -94,15 +93,17 @@ class Invariants:
     def invariant_5(self, world: World) -> None:
         """If leader(Bal(g)) is among those who accepted m, no later ballot holds a message with a
         local timestamp below m's global one that this leader did not know."""
+        if not self.touched:
+            return
         for machine in self.here:
-            for vote in self.past.accepted[machine.g0]:
-                if vote.leader_had is not None and machine.state.cballot > vote.own:
+            for vote in self.past.accepted_below(machine.g0, machine.state.cballot):
+                if vote.leader_had is not None:
                     self._condition_3(machine, vote.gts, vote.leader_had, vote.leader_at)
 
     def _condition_3(self, machine: WbCast, gts: Timestamp, known: LocalTS, at: int) -> None:
-        for mid in self.past.last.touched:
-            lts = machine.state.local_ts.get(mid)
-            if lts is None or lts >= gts or known.get(mid) == lts:
+        for _, mid in self.touched:
+            lts = machine.state.local_ts[mid]
+            if lts >= gts or known.get(mid) == lts:
                 continue
             # DEVIATION: what was collected before is known all the same.
             assert self._delivered_before(machine, mid, lts, at), (
@@ -233,6 +234,8 @@ class Invariants:
 
     def invariant_18(self, world: World) -> None:
         """As 5, for a NEW_STATE that a quorum acknowledged."""
+        if not self.touched:
+            return
         for machine in self.here:
             enough = majority(len(machine.peers))
             for (g, b), sync in self.past.syncs.items():

@@ -21,6 +21,7 @@ from shmcast.multicast.sim.clock import Clock
 from shmcast.multicast.sim.delays import Constant, Delay, HeavyTailed, SlowLinks, Uniform
 from shmcast.multicast.sim.mutants import MUTANT_MARK, find_mutant
 from shmcast.multicast.sim.random_faults import random_faults
+from shmcast.multicast.sim.recorder import Recording
 from shmcast.multicast.sim.run import Run
 from shmcast.multicast.sim.scenario import Scenario
 from shmcast.multicast.sim.shrink import shrink
@@ -86,6 +87,11 @@ def _clocks(spec: Spec, topology: Topology, rng: Random) -> dict[ProcessId, Cloc
     }
 
 
+def recording_for(spec: Spec) -> Recording:
+    """No more than its promises need: keeping every transmission costs a quarter of a run."""
+    return "parts" if "genuineness" in spec.promises else "application"
+
+
 @dataclass(slots=True)
 class Campaign:
     """What a campaign found, and how much it looked at."""
@@ -100,7 +106,7 @@ class Campaign:
 
     def add(self, seed: int) -> Run:
         try:
-            outcome = run(scenario_of(self.spec, seed))
+            outcome = run(scenario_of(self.spec, seed), record=recording_for(self.spec))
         except Exception as error:
             error.add_note(f"replay: {replay_command(self.spec.name, seed)}")
             raise
