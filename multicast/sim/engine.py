@@ -325,6 +325,8 @@ class Engine:
             case CancelTimer(name):
                 node.timers.pop(name, None)
             case Record(kind, message, layer, detail):
+                if kind == RESTART:
+                    self._next_life(node)
                 self.recorder.event(kind, node, now, message, layer=layer, detail=detail)
             case Save(value):
                 node.saved = value
@@ -373,14 +375,17 @@ class Engine:
             return
         self.faults["Recover"] += 1
         node.alive = True
-        node.incarnation += 1
-        node.lseq = 0
+        self._next_life(node)
         node.busy_until = self.now  # a new life does not wait for the old one's queue
         node.machine = self.scenario.spec.build(process, self.topology, self.scenario.options)
         self.world.machines[process] = node.machine
         self.recorder.event(RESTART, node, self.now)
         self._push(self.now, CONTROL, process, Restart(node.incarnation, node.saved))
         self.oracle.recovered(process, self.now)
+
+    def _next_life(self, node: Node) -> None:
+        node.incarnation += 1
+        node.lseq = 0
 
     def _slow(self, process: ProcessId, step_ticks: int, faulty: bool) -> None:
         node = self.nodes[process]

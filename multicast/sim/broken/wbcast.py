@@ -80,7 +80,7 @@ class NoMemoryOfThePast(Member):
 
 
 class EarlyGarbage(Garbage):
-    def whole_group(self, marks: list[Timestamp]) -> Timestamp:
+    def needed_by_none(self, marks: list[Timestamp]) -> Timestamp:
         return marks[0]
 
 
