@@ -14,6 +14,7 @@ from shmcast.multicast.protocols.core import (
     ProcessId,
     Receive,
     Send,
+    Suspect,
     Timestamp,
     Wire,
 )
@@ -102,6 +103,7 @@ class History:
     delivers: dict[MessageId, list[Sent]] = field(default_factory=lambda: defaultdict(list))
     syncs: dict[tuple[GroupId, Ballot], Sync] = field(default_factory=dict)
     cballots: dict[ProcessId, Ballot] = field(default_factory=dict)
+    suspected: set[ProcessId] = field(default_factory=set)  # by anyone, at any time
 
     def observe(self, world: World) -> None:
         assert world.step is not None
@@ -112,6 +114,8 @@ class History:
         event = world.step.event
         if isinstance(event, Multicast):
             self.multicast.add(event.message.id)
+        elif isinstance(event, Suspect):
+            self.suspected.add(event.process)
         if step.machine is not None:
             self._changes(step, step.machine, event.message if isinstance(event, Receive) else None)
         for effect in world.step.effects:

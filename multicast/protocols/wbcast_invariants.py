@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from shmcast.multicast.protocols.core import MessageId, ProcessId, Restart, Timestamp
+from shmcast.multicast.protocols.core import MessageId, ProcessId, Reply, Restart, Timestamp
 from shmcast.multicast.protocols.quorum import majority
 from shmcast.multicast.protocols.registry import Invariant, World
 from shmcast.multicast.protocols.topology import Topology
 from shmcast.multicast.protocols.wbcast import Status, WbCast
 from shmcast.multicast.protocols.wbcast_history import History, LocalTS, Sent, Vote
+from shmcast.multicast.protocols.wbcast_rejoin import Missed
 from shmcast.multicast.protocols.wbcast_wire import Ballot, Ballots, Phase
 
 Kept = tuple[Ballot, Phase, Timestamp]  # of one message at one process: cballot, phase, LocalTS
@@ -256,6 +257,15 @@ class Invariants:
             if any(self.kept.get((machine.me, mid)) is None for mid in self.past.last.touched):
                 assert len(set(s.local_ts.values())) == len(s.local_ts), f"{s.local_ts}"
 
+    # Ours ---------------------------------------------------------------------------------
+
+    def only_the_suspected_are_left_behind(self, world: World) -> None:
+        """wbcast_gc.py: nothing is dropped that somebody waits for who was never in doubt."""
+        assert world.step is not None
+        for effect in world.step.effects:
+            if isinstance(effect, Reply) and isinstance(effect.what, Missed):
+                assert world.step.process in self.past.suspected, f"{effect.what}"
+
     def remember(self, world: World) -> None:
         self.past.remember()
         for machine in self.here:
@@ -277,7 +287,8 @@ class Invariants:
 def invariants() -> list[Invariant]:
     one_run = Invariants()
     numbered = [getattr(one_run, f"invariant_{n}") for n in range(1, 21) if n != 6]
-    return [one_run.observe, *numbered, one_run.remember]
+    ours = [one_run.only_the_suspected_are_left_behind]
+    return [one_run.observe, *numbered, *ours, one_run.remember]
 
 
 def invariant_6(world: World) -> None:

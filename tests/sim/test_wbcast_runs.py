@@ -7,7 +7,7 @@ from shmcast.multicast.protocols.wbcast_invariants import invariant_6
 from shmcast.multicast.protocols.wbcast_member import Member
 from shmcast.multicast.sim.api import run, simulate
 from shmcast.multicast.sim.campaign import scenario_of
-from shmcast.multicast.sim.churn import churn
+from shmcast.multicast.sim.churn import churn, memory_loss
 from shmcast.multicast.sim.run import Run
 
 
@@ -27,6 +27,12 @@ def test_every_run_ends_with_leaders_that_quorums_follow() -> None:
     for seed in range(60):
         outcome = run(scenario_of(lookup("wbcast"), seed), record="application", invariants=False)
         invariant_6(World(outcome.scenario.topology, outcome.machines))
+
+
+def test_member_that_loses_its_memory_amid_changing_leaders_harms_nobody() -> None:
+    for seed in range(60):
+        outcome = run(memory_loss(lookup("wbcast"), seed))
+        assert not outcome.check().undetermined, f"memory loss seed {seed}"
 
 
 @pytest.mark.parametrize("protocol", ["wbcast", "ft-skeen", "fastcast"])

@@ -209,7 +209,7 @@ MEMBERS: tuple[tuple[str, str, str, int, type[Member]], ...] = (
     (
         "collects-early",
         "a message is dropped when one member has delivered it",
-        "uniform-agreement",
+        "invariant only_the_suspected_are_left_behind",
         40,
         CollectsEarly,
     ),

@@ -21,7 +21,7 @@ from shmcast.multicast.protocols.wbcast_wire import (
     Snapshot,
 )
 from shmcast.multicast.sim.broken.wbcast import members_are
-from shmcast.multicast.sim.churn import churn
+from shmcast.multicast.sim.churn import churn, memory_loss
 from shmcast.multicast.sim.left_behind import left_behind
 from shmcast.multicast.sim.mutants import mutant
 
@@ -131,13 +131,6 @@ RECOVERY: tuple[tuple[str, str, str, int, type[Member]], ...] = (
         10,
         ClockNotRestored,
     ),
-    (
-        "votes-without-memory",
-        "a member that lost its memory takes part at once",
-        "invariant invariant_2",
-        100,
-        VotesWithoutMemory,
-    ),
 )
 CHURN: tuple[tuple[str, str, str, int, type[Member]], ...] = (
     (
@@ -192,6 +185,15 @@ CHURN: tuple[tuple[str, str, str, int, type[Member]], ...] = (
     ),
 )
 
+MEMORY_LOSS: tuple[tuple[str, str, str, int, type[Member]], ...] = (
+    (
+        "votes-without-memory",
+        "a member that lost its memory takes part at once",
+        "invariant invariant_2",
+        20,
+        VotesWithoutMemory,
+    ),
+)
 LEFT_BEHIND: tuple[tuple[str, str, str, int, type[Member]], ...] = (
     (
         "says-nothing",
@@ -211,7 +213,11 @@ LEFT_BEHIND: tuple[tuple[str, str, str, int, type[Member]], ...] = (
 
 for name, differs, breaks, seeds, kind in RECOVERY:
     mutant("wbcast", name, differs, breaks=breaks, seeds=seeds, build=members_are(kind))
-for table, scenarios in ((CHURN, churn), (LEFT_BEHIND, left_behind)):
+for table, scenarios in (
+    (CHURN, churn),
+    (MEMORY_LOSS, memory_loss),
+    (LEFT_BEHIND, left_behind),
+):
     for name, differs, breaks, seeds, kind in table:
         mutant(
             "wbcast",
