@@ -25,17 +25,14 @@ def table(heading: str) -> list[Row]:
     return [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in lines[2:]]
 
 
-def test_names() -> set[str]:
+def known_tests() -> set[str]:
     found: set[str] = set()
     for path in (ROOT / "tests").rglob("test_*.py"):
         found |= set(re.findall(r"^def (test_\w+)", path.read_text(), re.MULTILINE))
     return found
 
 
-test_names.__test__ = False  # type: ignore[attr-defined]
-
-
-def tests_of_scenario(paper: str) -> dict[int, list[str]]:
+def by_scenario(paper: str) -> dict[int, list[str]]:
     """Names like test_scenario_13_… in the files about one paper."""
     files = {
         "003": ["paper/test_paper_003_*.py", "unit/multicast/test_dab_*.py"],
@@ -58,7 +55,7 @@ def test_every_scenario_is_listed_and_is_a_test_that_names_its_number(
 ) -> None:
     listed = {int(row[0]): row[1] for row in table(f"Scenarios of paper {paper}")}
     assert sorted(listed) == list(range(1, scenarios + 1))
-    tested = tests_of_scenario(paper)
+    tested = by_scenario(paper)
     assert sorted(tested) == sorted(listed)
     assert all(listed.values()), "each says what it is about"
 
@@ -92,7 +89,7 @@ def test_every_deviation_in_the_code_has_its_row_and_its_test() -> None:
     listed = {(row[1].strip("`"), row[2].strip("`")) for row in rows}
     assert deviations() - listed == set(), "marked in the code, not listed"
     assert listed - deviations() == set(), "listed, but no longer marked in the code"
-    known = test_names()
+    known = known_tests()
     for row in rows:
         assert row[0], "the paper's figure or line"
         named = re.findall(r"test_\w+", row[3])
