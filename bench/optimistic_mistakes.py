@@ -103,9 +103,9 @@ latencies in microseconds of virtual time (one tick each), latencies as median a
 
 Paper 002, Fig. 2 (right) and §7.1.3, on a cluster at maximum throughput: "the percentage of
 mistakes decreases as the wait window becomes larger"; from 0.6 to 0.9 ms it falls by more than
-half, to less than 0.02 %; more than 1 ms is "not very effective in comparison to how much it increased
-latency". The shape is the same here. The level is not: our delays have a heavy tail and our clocks
-differ by up to ±200 µs, where the paper's cluster is steadier, so each window errs more often.
+half, to less than 0.02 %; more than 1 ms is "not very effective in comparison to how much it
+increased latency". Levels are not comparable: delays and clocks here are those at the head of the
+script, not those of the paper's cluster.
 
 """
 
