@@ -136,10 +136,13 @@ milliseconds (maximum).
 ![ratios](multicast-delays.svg)
 
 The paper's runs (Figs. 7, 8) are near saturation and CPU-bound; it states ratios at 1000 clients
-(LAN) and 8000 (WAN). Here steps take no time, so ratios come from message delays alone: between
-4/3 and 8/5 for FastCast, 6/3 and 12/5 for fault-tolerant Skeen, wherever all delays are equal. Two
-things differ for that reason. In its LAN FastCast is slightly slower than Skeen, by the load of its
-parallel paths; here it is faster. And its ratios grow with load up to 3.5; here they do not.
+(LAN) and 8000 (WAN). Here steps take no time, so ratios come from message delays alone. For a
+message to several groups, all delays equal, these are 4/3 without and 8/5 with a convoy for
+FastCast, 2 and 12/5 for fault-tolerant Skeen; delays that differ, as here, blur them, and to one
+group alone FastCast has nothing to exchange and nearly equals WbCast. Two things differ from the
+paper for that reason. In its LAN FastCast is slightly slower than Skeen, by the load of its
+parallel paths; here it is faster throughout. And the paper's larger ratios belong to loaded
+machines; none here comes near.
 """
 PAPER = {
     "LAN": "1.2 to 3.5, 2.15 on average (1000 clients)",
