@@ -42,6 +42,7 @@ soak: $(STAMP)
 	$(BIN)/python tests/soak/soak.py --seconds $(SOAK_SECONDS) --seed $(or $(SEED),1) --domain
 	$(BIN)/python tests/soak/soak.py --seconds $(SOAK_SECONDS) --seed $(or $(SEED),1) --protocol crash
 	$(BIN)/python tests/soak/soak.py --seconds $(SOAK_SECONDS) --seed $(or $(SEED),1) --protocol timing
+	$(BIN)/python tests/soak/campaign.py --seconds $(SOAK_SECONDS) $(if $(SEED),--first $(SEED))
 
 # Figures against peers, into bench/results/. Quiet machine, please; `bench-quick` is for a first look.
 build/core_bench: bench/core/core_bench.c $(CORE_SOURCES) $(wildcard csrc/*.h)

@@ -224,7 +224,11 @@ class Save:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Puts a trace event on record: what a checker must know and no other effect shows."""
+    """Puts a trace event on record: what a checker must know and no other effect shows.
+
+    "crash" and "restart" together end one life and begin the next without a loss of memory: a
+    process that knows that it has missed something goes on as a new participant.
+    """
 
     kind: str
     message: Message | None = None

@@ -30,6 +30,13 @@ class Timing:
         return self.delta + self.gamma + 2 * self.theta
 
     @property
+    def spoiled_round(self) -> int:
+        """What such a round takes here: ballots travel with the mark of their slot, so one that
+        is missing is missed at that mark, Δ + Γ after the slot; the next ballots wait for the
+        end of a slot. At most Δ + Γ + Θ; the lemma counts one slot more."""
+        return self.theta * ((self.delta + self.gamma) // self.theta + 1)
+
+    @property
     def detection(self) -> int:
         """§6.2, from the crash to the report, in real time."""
         return self.delta + self.theta + 2 * self.gamma

@@ -88,6 +88,6 @@ PROTOCOL = register(
         promises=PROMISES,
         tolerates=TOLERATES,
         shapes=SHAPES,
-        invariants=lambda: [logs_agree],
+        invariants=lambda: [logs_agree()],
     )
 )

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from shmcast.multicast.protocols.core import (
     OPTIMISTIC,
@@ -57,9 +57,10 @@ from shmcast.multicast.protocols.core import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Tagged(Wire):
-    """A message between equal modules of two processes."""
+    """A message between equal modules of two processes. Made for every single one: a frozen
+    class would cost twice as much to make."""
 
     module: str
     message: Wire
@@ -122,14 +123,18 @@ class Stack:
         while tasks:
             module, task = tasks.popleft()
             for effect in module.machine.handle(task, now):
-                self._route(module, effect, tasks, out)
+                if effect.__class__ is Send:
+                    out.append(Send(Tagged(module.name, effect.message), effect.to))
+                else:
+                    self._route(module, effect, tasks, out)
         return out
 
     def _entry(self, event: Event) -> list[Task]:
         """Which modules an event from outside is for."""
+        if event.__class__ is Receive:
+            tagged = cast("Tagged", event.message)
+            return [(self.modules[tagged.module], Receive(tagged.message, event.sender))]
         match event:
-            case Receive(Tagged(name, message), sender):
-                return [(self.modules[name], Receive(message, sender))]
             case Timer(TimerOf(name, inner)):
                 return [(self.modules[name], Timer(inner))]
             case Multicast() | Request():
@@ -149,8 +154,6 @@ class Stack:
 
     def _route(self, module: Module, effect: Effect, tasks: deque[Task], out: list[Effect]) -> None:
         match effect:
-            case Send(message, to):
-                out.append(Send(Tagged(module.name, message), to))
             case SetTimer(name, at):
                 out.append(SetTimer(TimerOf(module.name, name), at))
             case CancelTimer(name):

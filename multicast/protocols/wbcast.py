@@ -199,8 +199,6 @@ class WbCast:
         effects: list[Effect] = []
         while s.committed and self.may_deliver(s.committed[0][0]):
             gts, mid = heappop(s.committed)  # L22, L67
-            if mid not in s.messages:
-                continue  # collected since this ballot began: everybody has it
             deliver = self.deliver_msg(s.messages[mid], s.local_ts[mid], gts)
             effects.append(Send(deliver, self.peers))  # L23, L68
         return effects
@@ -261,8 +259,12 @@ class WbCast:
         s.status = Status.RECOVERING  # L39
         s.ballot = b  # L40
         s.votes = {}
-        ack = NewLeaderAck(b, s.cballot, s.clock, self.snapshot(), tuple(self.lives))
+        ack = NewLeaderAck(b, s.cballot, s.clock, self.snapshot(), tuple(self.lives), self.past())
         return [Send(ack, (b.leader,))]  # L41
+
+    def past(self) -> object:
+        """What went before; see wbcast_rejoin.py."""
+        return None
 
     def snapshot(self) -> Snapshot:
         s = self.state
@@ -363,7 +365,7 @@ class WbCast:
         return self.deliver_in_order()  # L66-L68
 
     def is_forgotten(self, mid: MessageId) -> bool:
-        """Collected after the whole group had delivered it; see wbcast_gc.py."""
+        """Collected after all who are waited for had delivered it; see wbcast_gc.py."""
         return False
 
     def on_message(self, message: Wire, sender: ProcessId) -> list[Effect]:

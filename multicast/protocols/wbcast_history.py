@@ -4,6 +4,7 @@ what their senders held at that moment. Fed step by step; a step costs what it c
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from shmcast.multicast.protocols.core import (
@@ -13,6 +14,7 @@ from shmcast.multicast.protocols.core import (
     ProcessId,
     Receive,
     Send,
+    Suspect,
     Timestamp,
     Wire,
 )
@@ -93,11 +95,15 @@ class History:
     held: dict[tuple[GroupId, Ballot], LocalTS] = field(default_factory=lambda: defaultdict(dict))
     """By a leader in its ballot, at any time."""
     votes: dict[tuple[MessageId, GroupId, Ballots], Vote] = field(default_factory=dict)
-    accepted: dict[GroupId, list[Vote]] = field(default_factory=lambda: defaultdict(list))
+    accepted: dict[GroupId, dict[Ballot, list[Vote]]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
+    """By a quorum of the group; by Bal(g)."""
     by_message: dict[MessageId, list[Vote]] = field(default_factory=lambda: defaultdict(list))
     delivers: dict[MessageId, list[Sent]] = field(default_factory=lambda: defaultdict(list))
     syncs: dict[tuple[GroupId, Ballot], Sync] = field(default_factory=dict)
     cballots: dict[ProcessId, Ballot] = field(default_factory=dict)
+    suspected: set[ProcessId] = field(default_factory=set)  # by anyone, at any time
 
     def observe(self, world: World) -> None:
         assert world.step is not None
@@ -108,6 +114,8 @@ class History:
         event = world.step.event
         if isinstance(event, Multicast):
             self.multicast.add(event.message.id)
+        elif isinstance(event, Suspect):
+            self.suspected.add(event.process)
         if step.machine is not None:
             self._changes(step, step.machine, event.message if isinstance(event, Receive) else None)
         for effect in world.step.effects:
@@ -161,7 +169,7 @@ class History:
             vote.leader_at = self.steps
         if len(vote.voters) == majority(len(self.topology.groups[ack.g])):
             step.accepted.append(vote)
-            self.accepted[ack.g].append(vote)
+            self.accepted[ack.g].setdefault(vote.own, []).append(vote)
             self.by_message[ack.mid].append(vote)
 
     def _new_vote(self, ack: AcceptAck) -> Vote:
@@ -175,6 +183,11 @@ class History:
             if g == ack.g:
                 own = bal
         return Vote(ack.mid, ack.g, ack.bal, own, lts[ack.g], max(lts.values()))
+
+    def accepted_below(self, g: GroupId, b: Ballot) -> Iterator[Vote]:
+        for own, votes in self.accepted[g].items():
+            if own < b:
+                yield from votes
 
     def remember(self) -> None:
         """After the invariants of this step have been checked against those before it."""

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from shmcast.multicast.protocols.core import MessageId, ProcessId, Restart, Timestamp
+from shmcast.multicast.protocols.core import MessageId, ProcessId, Reply, Restart, Timestamp
 from shmcast.multicast.protocols.quorum import majority
 from shmcast.multicast.protocols.registry import Invariant, World
 from shmcast.multicast.protocols.topology import Topology
 from shmcast.multicast.protocols.wbcast import Status, WbCast
 from shmcast.multicast.protocols.wbcast_history import History, LocalTS, Sent, Vote
+from shmcast.multicast.protocols.wbcast_rejoin import Missed
 from shmcast.multicast.protocols.wbcast_wire import Ballot, Ballots, Phase
 
 Kept = tuple[Ballot, Phase, Timestamp]  # of one message at one process: cballot, phase, LocalTS
@@ -69,9 +70,8 @@ class Invariants:
         """Pairs that this step made: a new ballot somewhere, or a new quorum in an old one."""
         if self.past.last.ballot_changed:
             for machine in self.here:
-                for vote in self.past.accepted[machine.g0]:
-                    if machine.state.cballot > vote.own:
-                        yield machine, vote
+                for vote in self.past.accepted_below(machine.g0, machine.state.cballot):
+                    yield machine, vote
         for vote in self.past.last.accepted:
             for process in world.topology.groups[vote.g]:
                 machine_of = world.machines.get(process)
@@ -94,15 +94,17 @@ class Invariants:
     def invariant_5(self, world: World) -> None:
         """If leader(Bal(g)) is among those who accepted m, no later ballot holds a message with a
         local timestamp below m's global one that this leader did not know."""
+        if not self.touched:
+            return
         for machine in self.here:
-            for vote in self.past.accepted[machine.g0]:
-                if vote.leader_had is not None and machine.state.cballot > vote.own:
+            for vote in self.past.accepted_below(machine.g0, machine.state.cballot):
+                if vote.leader_had is not None:
                     self._condition_3(machine, vote.gts, vote.leader_had, vote.leader_at)
 
     def _condition_3(self, machine: WbCast, gts: Timestamp, known: LocalTS, at: int) -> None:
-        for mid in self.past.last.touched:
-            lts = machine.state.local_ts.get(mid)
-            if lts is None or lts >= gts or known.get(mid) == lts:
+        for _, mid in self.touched:
+            lts = machine.state.local_ts[mid]
+            if lts >= gts or known.get(mid) == lts:
                 continue
             # DEVIATION: what was collected before is known all the same.
             assert self._delivered_before(machine, mid, lts, at), (
@@ -233,6 +235,8 @@ class Invariants:
 
     def invariant_18(self, world: World) -> None:
         """As 5, for a NEW_STATE that a quorum acknowledged."""
+        if not self.touched:
+            return
         for machine in self.here:
             enough = majority(len(machine.peers))
             for (g, b), sync in self.past.syncs.items():
@@ -252,6 +256,15 @@ class Invariants:
             s = machine.state
             if any(self.kept.get((machine.me, mid)) is None for mid in self.past.last.touched):
                 assert len(set(s.local_ts.values())) == len(s.local_ts), f"{s.local_ts}"
+
+    # Ours ---------------------------------------------------------------------------------
+
+    def only_the_suspected_are_left_behind(self, world: World) -> None:
+        """wbcast_gc.py: nothing is dropped that somebody waits for who was never in doubt."""
+        assert world.step is not None
+        for effect in world.step.effects:
+            if isinstance(effect, Reply) and isinstance(effect.what, Missed):
+                assert world.step.process in self.past.suspected, f"{effect.what}"
 
     def remember(self, world: World) -> None:
         self.past.remember()
@@ -274,7 +287,8 @@ class Invariants:
 def invariants() -> list[Invariant]:
     one_run = Invariants()
     numbered = [getattr(one_run, f"invariant_{n}") for n in range(1, 21) if n != 6]
-    return [one_run.observe, *numbered, one_run.remember]
+    ours = [one_run.only_the_suspected_are_left_behind]
+    return [one_run.observe, *numbered, *ours, one_run.remember]
 
 
 def invariant_6(world: World) -> None:

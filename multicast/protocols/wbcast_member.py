@@ -17,11 +17,15 @@ from shmcast.multicast.protocols.core import (
     Nominate,
     ProcessId,
     Receive,
+    Record,
+    Reply,
     Restart,
     Send,
     SetTimer,
+    Suspect,
     Timer,
     Timestamp,
+    Trust,
     Wire,
 )
 from shmcast.multicast.protocols.registry import Options, Spec, Tolerates, minority, register, ticks
@@ -29,7 +33,13 @@ from shmcast.multicast.protocols.topology import Topology
 from shmcast.multicast.protocols.wbcast import Handler, Status, WbCast
 from shmcast.multicast.protocols.wbcast_gc import Garbage
 from shmcast.multicast.protocols.wbcast_invariants import invariants
-from shmcast.multicast.protocols.wbcast_rejoin import Past, newest, of_living
+from shmcast.multicast.protocols.wbcast_rejoin import (
+    Missed,
+    Past,
+    has_collected,
+    newest,
+    of_living,
+)
 from shmcast.multicast.protocols.wbcast_session import AGAIN, Client, Sender, Sessions, backoff
 from shmcast.multicast.protocols.wbcast_wire import (
     Accept,
@@ -45,6 +55,7 @@ from shmcast.multicast.protocols.wbcast_wire import (
     Redirect,
     Rejoin,
     Report,
+    Snapshot,
     Stable,
 )
 
@@ -52,6 +63,7 @@ RETRY, FOLLOW, COLLECT = "retry", "follow", "collect"  # timers; all of them end
 RETRY_TICKS = 20_000
 PATIENCE_TICKS = 15_000
 COLLECT_TICKS = 10_000
+LAG_TICKS = 20_000  # for so long is a suspected member waited for before messages are dropped
 
 
 class Member(WbCast):
@@ -60,6 +72,7 @@ class Member(WbCast):
         self.retry_ticks = ticks(options, "retry_ticks", RETRY_TICKS)
         self.patience_ticks = ticks(options, "patience_ticks", PATIENCE_TICKS)
         self.collect_ticks = ticks(options, "collect_ticks", COLLECT_TICKS)
+        self.lag_ticks = ticks(options, "lag_ticks", LAG_TICKS)
         self.now = 0
         self.rank = self.peers.index(me)
         self.sender = Sender(topology, self.state.cur_leader, self.retry_ticks)
@@ -71,6 +84,7 @@ class Member(WbCast):
         self.joined = True  # False: memory lost, no vote yet
         self.told = tuple(self.lives)  # the lives that our own ballot began with
         self.failures = 0  # to find or to be a leader, in a row
+        self.suspected: dict[ProcessId, LocalTime] = {}  # since when
 
     def new_garbage(self) -> Garbage:
         return Garbage(self.topology, self.g0)
@@ -184,14 +198,49 @@ class Member(WbCast):
     def begin_ballot(self, votes: list[NewLeaderAck]) -> list[Effect]:
         self.garbage.new_ballot()
         self.told = tuple(self.lives)
-        return super().begin_ballot(votes)
+        missed = [effect for vote in votes for effect in self.take_over(vote.past)]
+        return missed + super().begin_ballot(votes)
+
+    def merged(self, votes: list[NewLeaderAck], J: list[NewLeaderAck]) -> Snapshot:
+        """DEVIATION: L51-L53 without what a voter has collected. One that was left behind may
+        hold it as ACCEPTED; the other groups have forgotten it and would never vote again."""
+        found = super().merged(votes, J)
+        gone = [
+            mid
+            for mid, phase in found.phase.items()
+            if phase is Phase.ACCEPTED and any(has_collected(vote, mid) for vote in votes)
+        ]
+        return found.without(gone)
 
     def new_state(self) -> NewState:
+        s = self.state
+        return NewState(s.cballot, s.clock, self.snapshot(), self.told, self.past())
+
+    def past(self) -> Past:
         s, garbage = self.state, self.garbage
-        past = Past(
-            s.max_delivered_gts, self.sessions.copy(), dict(garbage.stable), garbage.collect
+        return Past(
+            s.max_delivered_gts, garbage.dropped, self.sessions.copy(), dict(garbage.stable)
         )
-        return NewState(s.cballot, s.clock, self.snapshot(), self.told, past)
+
+    def take_over(self, past: object) -> list[Effect]:
+        """What others remember of collected messages. If they have dropped one that we have not
+        delivered, we were suspected for long and left behind. Votes and promises are still good;
+        to the application we are as one that crashed and came back."""
+        if not isinstance(past, Past):
+            return []
+        s, garbage = self.state, self.garbage
+        self.sessions.merge(past.sessions)
+        for g, gts in past.stable.items():
+            garbage.stable[g] = max(gts, garbage.stable.get(g, gts))
+        garbage.dropped = max(garbage.dropped, past.dropped)
+        if not self.has_missed(past):
+            return []
+        s.max_delivered_gts = past.dropped
+        gone = Record("crash", detail="left behind")
+        return [gone, Record("restart"), Reply(Missed(past.dropped))]
+
+    def has_missed(self, past: Past) -> bool:
+        return past.dropped > self.state.max_delivered_gts
 
     def on_new_state(self, new: NewState, sender: ProcessId) -> list[Effect]:
         s = self.state
@@ -203,15 +252,13 @@ class Member(WbCast):
         if effects:
             self.garbage.new_ballot()
             s.cur_leader[self.g0] = sender
+            effects = self.take_over(new.past) + effects
         return effects + self.watch()
 
     def join(self, new: NewState) -> None:
         assert isinstance(new.past, Past)
         self.joined = True
         self.state.max_delivered_gts = new.past.delivered
-        self.sessions = new.past.sessions.copy()
-        self.garbage.stable = dict(new.past.stable)
-        self.garbage.collect = new.past.collect
 
     def lead_if_synced(self) -> list[Effect]:
         effects = super().lead_if_synced()
@@ -283,6 +330,10 @@ class Member(WbCast):
                 return self.on_nominate(group, leader)
             case Restart(life, saved):
                 return self.on_restart(life, saved)
+            case Suspect(process):
+                self.suspected.setdefault(process, now)
+            case Trust(process):
+                self.suspected.pop(process, None)
         return []
 
     def table(self) -> dict[type[Wire], Handler]:
@@ -293,14 +344,16 @@ class Member(WbCast):
             Redirect: lambda w, _: self.sender.on_redirect(w),
             Report: self.on_report,
             Stable: lambda w, _: self.garbage.on_stable(self.state, w.g, w.gts),
-            Collect: lambda w, _: self.garbage.on_collect(self.state, w.gts),
+            Collect: lambda w, _: self.garbage.on_collect(self.state, w),
             Rejoin: lambda w, p: self.on_rejoin(w.life, w.ballot, p),
         }
 
     def on_report(self, report: Report, sender: ProcessId) -> list[Effect]:
         s = self.state
-        leads = s.status is Status.LEADER and s.cballot == report.b
-        return self.garbage.on_report(s, report.gts, sender) if leads else []
+        if s.status is not Status.LEADER or s.cballot != report.b:
+            return []
+        absent = {p for p, since in self.suspected.items() if self.now - since >= self.lag_ticks}
+        return self.garbage.on_report(s, report, sender, absent)
 
     def on_timer(self, name: str) -> list[Effect]:
         if name == AGAIN:

@@ -16,19 +16,37 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shmcast.multicast.protocols.core import GroupId, ProcessId, Timestamp
+from shmcast.multicast.protocols.core import GroupId, MessageId, ProcessId, Timestamp
 from shmcast.multicast.protocols.wbcast_session import Sessions
 from shmcast.multicast.protocols.wbcast_wire import Lives, NewLeaderAck
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What NEW_STATE tells a member without memory: everything up to `delivered` has happened."""
+    """What a state no longer shows of the messages that were collected."""
 
-    delivered: Timestamp
+    delivered: Timestamp  # by its owner; a member without memory begins behind it
+    dropped: Timestamp  # of what lies below, some is gone
     sessions: Sessions
     stable: dict[GroupId, Timestamp]
-    collect: Timestamp
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """To the application of a member that was left behind: some of what was delivered up to
+    `gts` will never come; take over another member's state as of `gts`."""
+
+    gts: Timestamp
+
+
+def has_collected(vote: NewLeaderAck, mid: MessageId) -> bool:
+    """What a voter has delivered and holds no longer was collected: a ballot that began since
+    would have brought it back."""
+    return (
+        isinstance(vote.past, Past)
+        and mid not in vote.snapshot.phase
+        and vote.past.sessions.is_done(mid)
+    )
 
 
 def newest(known: Lives, other: Lives) -> Lives:

@@ -168,11 +168,22 @@ class Sessions:
         if below <= self.finished.get(sender, 0):
             return
         self.finished[sender] = below
+        self._forget(sender, below)
+
+    def _forget(self, sender: ProcessId, below: int) -> None:
         kept = {seq for seq in self.delivered.get(sender, ()) if seq >= below}
         if kept:
             self.delivered[sender] = kept
         else:
             self.delivered.pop(sender, None)
+
+    def merge(self, other: Sessions) -> None:
+        for sender, seqs in other.delivered.items():
+            self.delivered.setdefault(sender, set()).update(seqs)
+        for sender, below in other.finished.items():
+            self.finish(sender, below)
+        for sender, below in list(self.finished.items()):
+            self._forget(sender, below)
 
     def copy(self) -> Sessions:
         return Sessions(dict(self.finished), {p: set(s) for p, s in self.delivered.items()})

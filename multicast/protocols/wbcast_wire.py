@@ -3,7 +3,7 @@ below the line are ours: client sessions, garbage collection, rejoining."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple, TypeAlias
@@ -92,6 +92,16 @@ class Snapshot:
     local_ts: Mapping[MessageId, Timestamp] = field(default_factory=dict)
     global_ts: Mapping[MessageId, Timestamp] = field(default_factory=dict)
 
+    def without(self, gone: Collection[MessageId]) -> Snapshot:
+        if not gone:
+            return self
+        return Snapshot(
+            {mid: m for mid, m in self.messages.items() if mid not in gone},
+            {mid: phase for mid, phase in self.phase.items() if mid not in gone},
+            {mid: lts for mid, lts in self.local_ts.items() if mid not in gone},
+            {mid: gts for mid, gts in self.global_ts.items() if mid not in gone},
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class NewLeader(Wire):
@@ -106,6 +116,7 @@ class NewLeaderAck(Wire):
     clock: int
     snapshot: Snapshot
     lives: Lives
+    past: object = None  # what the snapshot no longer shows, see wbcast_rejoin.py
 
     def about(self) -> tuple[MessageId, ...]:
         return tuple(self.snapshot.phase)
@@ -117,7 +128,7 @@ class NewState(Wire):
     clock: int
     snapshot: Snapshot
     lives: Lives
-    past: object = None  # for a member without memory, see wbcast_rejoin.py
+    past: object = None
 
     def about(self) -> tuple[MessageId, ...]:
         return tuple(self.snapshot.phase)
@@ -172,8 +183,9 @@ class Stable(Wire):
 
 @dataclass(frozen=True, slots=True)
 class Collect(Wire):
-    """To the own group: every member has committed all up to `gts`."""
+    """To the own group: in this ballot every member waited for has committed all up to `gts`."""
 
+    b: Ballot
     gts: Timestamp
 
 

@@ -1,16 +1,10 @@
-"""Many seeded runs of one protocol, each a scenario of its own.
-
-python -m shmcast.multicast.sim.campaign skeen --seeds 300
-python -m shmcast.multicast.sim.campaign skeen --replay 17 --shrink --diagram
-"""
+"""Many seeded runs of one protocol, each a scenario of its own: `shmcast sim --campaign`."""
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from random import Random
 
 from shmcast.multicast.protocols.core import ProcessId
@@ -21,9 +15,9 @@ from shmcast.multicast.sim.clock import Clock
 from shmcast.multicast.sim.delays import Constant, Delay, HeavyTailed, SlowLinks, Uniform
 from shmcast.multicast.sim.mutants import MUTANT_MARK, find_mutant
 from shmcast.multicast.sim.random_faults import random_faults
+from shmcast.multicast.sim.recorder import Recording
 from shmcast.multicast.sim.run import Run
 from shmcast.multicast.sim.scenario import Scenario
-from shmcast.multicast.sim.shrink import shrink
 from shmcast.multicast.sim.workload import Call, Input, random_submissions
 
 MESSAGES_MAX = 30
@@ -86,53 +80,73 @@ def _clocks(spec: Spec, topology: Topology, rng: Random) -> dict[ProcessId, Cloc
     }
 
 
+def recording_for(spec: Spec) -> Recording:
+    """No more than its promises need: keeping every transmission costs a quarter of a run."""
+    return "parts" if "genuineness" in spec.promises else "application"
+
+
 @dataclass(slots=True)
 class Campaign:
-    """What a campaign found, and how much it looked at."""
+    """What a campaign found, and how much it looked at. Parts of one can be added up."""
 
-    spec: Spec
+    name: str
     runs: int = 0
     steps: int = 0
     virtual_ticks: int = 0
     faults: Counter[str] = field(default_factory=Counter)
     failures: dict[int, str] = field(default_factory=dict)  # by seed
-    undetermined: int = 0
+    undetermined: list[int] = field(default_factory=list)  # seeds of runs that stayed open
 
-    def add(self, seed: int) -> Run:
-        try:
-            outcome = run(scenario_of(self.spec, seed))
-        except Exception as error:
-            error.add_note(f"replay: {replay_command(self.spec.name, seed)}")
-            raise
+    def add(self, seed: int, outcome: Run) -> None:
         report = outcome.report()
         self.runs += 1
         self.steps += outcome.steps
         self.virtual_ticks += outcome.ended_at
         self.faults.update(outcome.faults)
         if report.violated:
-            self.failures[seed] = f"{report}\nreplay: {replay_command(self.spec.name, seed)}"
+            self.failures[seed] = f"{report}\nreplay: {replay_command(self.name, seed)}"
         elif report.undetermined:
-            self.undetermined += 1
-        return outcome
+            self.undetermined.append(seed)
+
+    def merge(self, other: Campaign) -> None:
+        self.runs += other.runs
+        self.steps += other.steps
+        self.virtual_ticks += other.virtual_ticks
+        self.faults.update(other.faults)
+        self.failures.update(other.failures)
+        self.undetermined += other.undetermined
+
+    @property
+    def passed(self) -> bool:
+        return not self.failures and not self.undetermined
+
+    @property
+    def virtual_hours(self) -> float:
+        return self.virtual_ticks / TICKS_PER_HOUR
 
     def __str__(self) -> str:
         faults = ", ".join(f"{n} {kind}" for kind, n in sorted(self.faults.items())) or "none"
-        hours = self.virtual_ticks / TICKS_PER_HOUR
         return (
-            f"{self.spec.name}: {self.runs} runs, {self.steps} steps, {hours:.4f} virtual hours, "
-            f"faults: {faults}; {len(self.failures)} violated, {self.undetermined} undetermined"
+            f"{self.name}: {self.runs} runs, {self.steps} steps, {self.virtual_hours:.4f} virtual "
+            f"hours, {self.faults.total()} faults: {faults}; {len(self.failures)} violated, "
+            f"{len(self.undetermined)} undetermined"
         )
 
 
 def campaign(spec: Spec, seeds: Iterable[int]) -> Campaign:
-    found = Campaign(spec)
+    found = Campaign(spec.name)
+    recording = recording_for(spec)
     for seed in seeds:
-        found.add(seed)
+        try:
+            found.add(seed, run(scenario_of(spec, seed), record=recording))
+        except Exception as error:
+            error.add_note(f"replay: {replay_command(spec.name, seed)}")
+            raise
     return found
 
 
 def replay_command(name: str, seed: int) -> str:
-    return f"python -m shmcast.multicast.sim.campaign {name} --replay {seed} --diagram"
+    return f"shmcast sim {name} --replay {seed} --diagram"
 
 
 def spec_of(name: str) -> Spec:
@@ -147,43 +161,3 @@ def scenario_for(name: str, seed: int) -> Scenario:
         if found.scenarios is not None:
             return found.scenarios(found.spec, seed)
     return scenario_of(spec_of(name), seed)
-
-
-def replay(arguments: argparse.Namespace) -> bool:
-    scenario = scenario_for(arguments.protocol, arguments.replay)
-    outcome = run(scenario)
-    if arguments.shrink and outcome.report().violated:
-        broken = set(outcome.report().violated)
-        scenario = shrink(scenario, lambda r: bool(broken & set(r.report().violated)))
-        outcome = run(scenario)
-        print(f"shrunk to {len(tuple(scenario.inputs))} inputs, faults {scenario.faults}")
-    if arguments.diagram:
-        print(outcome.diagram())
-    if arguments.svg:
-        Path(arguments.svg).write_text(outcome.svg(), encoding="utf-8")
-    print(outcome.report())
-    return not outcome.report().violated
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="shmcast.multicast.sim.campaign", description=__doc__)
-    parser.add_argument("protocol")
-    parser.add_argument("--seeds", type=int, default=300)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--replay", type=int, metavar="SEED")
-    parser.add_argument("--shrink", action="store_true")
-    parser.add_argument("--diagram", action="store_true")
-    parser.add_argument("--svg", metavar="FILE")
-    arguments = parser.parse_args()
-    if arguments.replay is not None:
-        return 0 if replay(arguments) else 1
-    seeds = range(arguments.first, arguments.first + arguments.seeds)
-    found = campaign(spec_of(arguments.protocol), seeds)
-    print(found)
-    for seed, text in found.failures.items():
-        print(f"seed {seed}\n{text}")
-    return 1 if found.failures else 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

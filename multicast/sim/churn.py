@@ -7,13 +7,14 @@ rules need this to show; a general campaign meets it once in thousands of seeds.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 from shmcast.multicast.protocols.registry import Spec
 from shmcast.multicast.protocols.topology import Topology
 from shmcast.multicast.sim.api import DELTA
 from shmcast.multicast.sim.delays import Rule, Scripted, Uniform
-from shmcast.multicast.sim.faults import Fault, WrongNomination
+from shmcast.multicast.sim.faults import Crash, Fault, Recover, WrongNomination
 from shmcast.multicast.sim.scenario import Scenario
 from shmcast.multicast.sim.workload import Submit
 
@@ -43,6 +44,15 @@ def churn(spec: Spec, seed: int) -> Scenario:
         ),
         step_limit=STEP_LIMIT,
     )
+
+
+def memory_loss(spec: Spec, seed: int) -> Scenario:
+    """The same, and a member of the first group loses its memory."""
+    scenario = churn(spec, seed)
+    rng = Random(f"{seed}/memory loss")
+    victim, at = rng.choice(scenario.topology.groups[0]), rng.randint(0, SPAN)
+    loss = (Crash(victim, at), Recover(victim, at + 1))
+    return replace(scenario, faults=(*scenario.faults, *loss))
 
 
 def _submission(topology: Topology, rng: Random) -> Submit:

@@ -99,7 +99,7 @@ class Engine:
         self.recorder = Recorder(scenario.topology, recording)
         self.network = Network(scenario.delay, scenario.faults, scenario.seed, scenario.fifo)
         self.oracle = Oracle(scenario.topology, scenario.detect_ticks, self.notify)
-        self._plain = self.network.perfect and not self.recorder.full
+        self._plain = self.network.perfect and not self.recorder.transmissions
         self.invariants = scenario.spec.invariants() if invariants else []
         self.on_deliver = on_deliver
         self.nodes = {p: self._new_node(p) for p in scenario.topology.processes}
@@ -266,7 +266,7 @@ class Engine:
                 FAULT, node, self.now, detail=f"receive omission: {event.message.label}"
             )
             return False
-        if self.recorder.full:
+        if self.recorder.transmissions:
             self.recorder.transmission(
                 RECEIVE, node, self.now, event.message, peer=event.sender, copy=order
             )
@@ -277,7 +277,7 @@ class Engine:
     def _send(self, node: Node, effect: Send) -> None:
         message, src, now = effect.message, node.pid, self.now
         event = Receive(message, src)
-        full = self.recorder.full
+        recorded = self.recorder.transmissions
         network = self.network
         self.sent[message.label] += len(effect.to)
         for dst in effect.to:
@@ -291,7 +291,7 @@ class Engine:
                 for arrival in network.arrivals(src, dst, message, now):
                     rank = INSTANT if arrival == now and not network.behind else ARRIVAL
                     order = self._push(arrival, rank, dst, event)
-            if full:
+            if recorded:
                 self.recorder.transmission(SEND, node, now, message, peer=dst, copy=order or None)
                 if not order:
                     self.recorder.transmission(LINK, node, now, message, peer=dst, copy=None)
@@ -325,6 +325,8 @@ class Engine:
             case CancelTimer(name):
                 node.timers.pop(name, None)
             case Record(kind, message, layer, detail):
+                if kind == RESTART:
+                    self._next_life(node)
                 self.recorder.event(kind, node, now, message, layer=layer, detail=detail)
             case Save(value):
                 node.saved = value
@@ -338,14 +340,14 @@ class Engine:
         node.timers[name] = (at, token)
 
     def _check_invariants(self, node: Node, event: Event, effects: list[Effect]) -> None:
-        self.world.step = Step(node.pid, event, effects)
-        for invariant in self.invariants:
-            try:
-                invariant(self.world)
-            except AssertionError as error:
-                name = getattr(invariant, "__name__", repr(invariant))
-                self.broken = BrokenInvariant(name, str(error), self.steps, node.pid)
-                return
+        world = self.world
+        world.step = Step(node.pid, event, effects)
+        try:
+            for invariant in self.invariants:
+                invariant(world)
+        except AssertionError as error:
+            name = getattr(invariant, "__name__", repr(invariant))
+            self.broken = BrokenInvariant(name, str(error), self.steps, node.pid)
 
     # Faults -------------------------------------------------------------------------------
 
@@ -373,14 +375,17 @@ class Engine:
             return
         self.faults["Recover"] += 1
         node.alive = True
-        node.incarnation += 1
-        node.lseq = 0
+        self._next_life(node)
         node.busy_until = self.now  # a new life does not wait for the old one's queue
         node.machine = self.scenario.spec.build(process, self.topology, self.scenario.options)
         self.world.machines[process] = node.machine
         self.recorder.event(RESTART, node, self.now)
         self._push(self.now, CONTROL, process, Restart(node.incarnation, node.saved))
         self.oracle.recovered(process, self.now)
+
+    def _next_life(self, node: Node) -> None:
+        node.incarnation += 1
+        node.lseq = 0
 
     def _slow(self, process: ProcessId, step_ticks: int, faulty: bool) -> None:
         node = self.nodes[process]

@@ -44,6 +44,8 @@ class Oracle:
         self._nominate(process, now)
         for group, leader in self.leaders.items():
             self.notify(now + self.detect_ticks, process, Nominate(group, leader))
+        for other in sorted(self.down):
+            self.notify(now + self.detect_ticks, process, Suspect(other))
 
     def _nominate(self, process: ProcessId, now: int) -> None:
         """Announces a new leader of the group of `process`, if it has one."""

@@ -6,20 +6,30 @@ from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 from shmcast.multicast.checks.trace import Trace, TraceEvent
-from shmcast.multicast.protocols.core import Message, ProcessId, Timestamp, Wire
+from shmcast.multicast.protocols.core import (
+    Message,
+    MessageId,
+    ProcessId,
+    Timestamp,
+    Wire,
+)
 from shmcast.multicast.protocols.topology import Topology
 from shmcast.multicast.sim.node import Node
 
 Sink: TypeAlias = Callable[[TraceEvent], None]
-Recording: TypeAlias = Literal["full", "application"] | Sink
-"""full: transmissions too; application: what properties need; a sink gets the latter, and
-nothing is kept."""
+Recording: TypeAlias = Literal["full", "parts", "application"] | Sink
+"""full: transmissions too; parts: of those, the first of each process about the same messages,
+which is what genuineness needs; application: none of them; a sink gets the latter, and nothing
+is kept."""
 
 
 class Recorder:
     def __init__(self, topology: Topology, recording: Recording) -> None:
         self.trace = Trace(topology.groups, topology.clients)
-        self.full = recording == "full"
+        self.transmissions = recording in ("full", "parts")
+        self.parts: set[tuple[ProcessId, tuple[MessageId, ...]]] | None = (
+            set() if recording == "parts" else None
+        )
         self.sink: Sink = recording if callable(recording) else self.trace.events.append
         self.count = 0
 
@@ -59,6 +69,12 @@ class Recorder:
     def transmission(
         self, kind: str, node: Node, now: int, wire: Wire, *, peer: ProcessId, copy: int | None
     ) -> None:
+        about = wire.about()
+        if self.parts is not None:
+            part = (node.pid, about)
+            if part in self.parts:
+                return
+            self.parts.add(part)
         node.lseq += 1
         self.sink(
             TraceEvent(
@@ -69,10 +85,14 @@ class Recorder:
                 node.incarnation,
                 node.lseq,
                 kind,
-                peer=peer,
-                copy=copy,
-                about=wire.about(),
-                detail=wire.label,
+                "",
+                None,
+                (),
+                None,
+                peer,
+                copy,
+                about,
+                wire.label,
             )
         )
         self.count += 1

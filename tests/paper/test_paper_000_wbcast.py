@@ -1,5 +1,16 @@
 """Claims of paper 000 §IV-§V about the white-box protocol, quoted and shown."""
 
+from shmcast.multicast.protocols.core import Message, MessageId, Receive, Send, Timestamp
+from shmcast.multicast.protocols.topology import Topology
+from shmcast.multicast.protocols.wbcast_member import Member
+from shmcast.multicast.protocols.wbcast_wire import (
+    Accept,
+    AcceptAck,
+    Ballot,
+    DeliverMsg,
+    MulticastMsg,
+    Phase,
+)
 from shmcast.multicast.sim.api import simulate
 from shmcast.multicast.sim.delays import Constant, Rule, Scripted, Uniform
 from shmcast.multicast.sim.faults import Crash, Recover
@@ -116,3 +127,47 @@ def test_crashed_leader_comes_back_while_messages_flow() -> None:
 def test_wbcast_is_genuine() -> None:
     run = simulate("wbcast", groups=5, replicas=3, clients=3, messages=60, dest_max=2, seed=3)
     assert not run.check("genuineness").undetermined
+
+
+# Where the paper's own wording does not hold --------------------------------------------------
+
+
+def test_invariant_15_to_the_letter_fails_if_another_group_is_late() -> None:
+    """ "When a process … sends ACCEPT_ACK(m, g0, Bal), the LocalTS at this process is a subset of
+    LocalTS at leader(Bal(g0)) when the leader sent the corresponding ACCEPT message." Here the
+    follower waits for the ACCEPT of group 1 while its own leader goes on to n."""
+    topology = Topology.regular(groups=2, replicas=3, clients=1)
+    leader, follower = (Member(topology, p, {}) for p in (0, 1))
+    client, other = topology.clients[0], Ballot(1, 3)
+    m = Message(MessageId(client, 1), (0, 1))
+    n = Message(MessageId(client, 2), (0,))
+    accepts = []
+    for message in (m, n):
+        (accept, *_) = leader.handle(Receive(MulticastMsg(message), client), 0)
+        assert isinstance(accept, Send)
+        accepts.append((accept.message, set(leader.state.local_ts)))
+    for accept, _ in accepts:
+        follower.handle(Receive(accept, 0), 0)
+    (ack, *_) = follower.handle(Receive(Accept(m, 1, other, Timestamp(1, 1)), 3), 0)
+    assert isinstance(ack, Send) and isinstance(ack.message, AcceptAck) and ack.message.mid == m.id
+    held_when_sent = accepts[0][1]
+    assert set(follower.state.local_ts) - held_when_sent == {n.id}
+    assert set(follower.state.local_ts) <= set(leader.state.local_ts), "the form that we check"
+
+
+def test_invariant_16_to_the_letter_fails_while_a_message_waits() -> None:
+    """ "If … Phase[m] = COMMITTED … then DELIVER(m, b, lts, gts) has been previously sent." L20
+    commits n; L21 holds its DELIVER back, because m has a lower local timestamp."""
+    topology = Topology.regular(groups=2, replicas=3, clients=1)
+    leader = Member(topology, 0, {})
+    client = topology.clients[0]
+    m = Message(MessageId(client, 1), (0, 1))
+    n = Message(MessageId(client, 2), (0,))
+    leader.handle(Receive(MulticastMsg(m), client), 0)
+    (accept, *_) = leader.handle(Receive(MulticastMsg(n), client), 0)
+    assert isinstance(accept, Send)
+    leader.handle(Receive(accept.message, 0), 0)
+    ack = AcceptAck(n.id, 0, (Ballot(1, 0),))
+    effects = [e for p in (0, 1) for e in leader.handle(Receive(ack, p), 0)]
+    assert leader.state.phase[n.id] is Phase.COMMITTED
+    assert not [e for e in effects if isinstance(e, Send) and isinstance(e.message, DeliverMsg)]

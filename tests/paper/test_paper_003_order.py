@@ -183,19 +183,35 @@ def test_scenario_13_staggered_failures_stay_within_lemma_9_2(timing: Timing) ->
         assert took <= timing.latency(3) + 3 * timing.gamma
 
 
-def test_scenario_13_each_staggered_failure_adds_exactly_one_failed_round() -> None:
-    """Lemma 7.2 allows Δ+Γ+2Θ for a round that a new failure spoils. Ballots travel with the mark
-    of their slot, so whoever dies before it sends is missed at that very mark: the round takes
-    Δ+Γ+Θ, whatever the number of failures before it."""
-    t = WHOLE_SLOT
-    assert (t.delta + t.gamma) % t.theta == 0, "else a round waits for the slot to end"
-    # The first dies in slot 5. Its agreement sends "part" with slot 7 and the estimates with
-    # slots 8, 10, 12: each time, one more dies before it sends.
-    times = (51, 85, 105, 125)
-    took = [worst(times[:count], t) for count in (1, 2, 3, 4)]
-    growth = {after - before for before, after in pairwise(took)}
-    assert growth == {t.delta + t.gamma + t.theta}
+@pytest.mark.parametrize(
+    ("delta", "crashes"),
+    [
+        (7, (51, 60, 81, 90)),
+        (8, (51, 80, 101, 120)),  # Δ + Γ = Θ: the dearest
+        (14, (51, 80, 101, 120)),
+        (24, (51, 90, 121, 150)),
+    ],
+)
+def test_scenario_13_each_staggered_failure_adds_exactly_one_spoiled_round(
+    delta: int, crashes: tuple[int, ...]
+) -> None:
+    """Lemma C.3 gives 2Θ+Δ+Γ: "sent at most Θ after j started", and "detected … at most Θ+Δ+Γ time
+    after p have failed". Both cannot be long: whoever fails late in the slot of its ballot is
+    missed at the end of that slot, since ballot and mark travel in one flush. So a spoiled round
+    lasts the whole slots that cover Δ+Γ, at most Δ+Γ+Θ, whatever the number of failures before."""
+    t = Timing(delta=delta, theta=10, gamma=2, f=3)
+    took = [worst(crashes[:count], t) for count in (1, 2, 3, 4)]
+    assert {after - before for before, after in pairwise(took)} == {t.spoiled_round}
+    assert t.spoiled_round <= delta + t.gamma + t.theta < t.step
     assert all(took[f - 1] <= t.latency(f) for f in (1, 2, 3, 4))
+
+
+def test_scenario_13_no_crash_time_makes_a_spoiled_round_longer() -> None:
+    """All times of a second crash while the first is agreed on."""
+    t = WHOLE_SLOT
+    alone = worst((51,), t)
+    again = [worst((51, second), t) for second in range(52, 52 + 8 * t.theta, 2)]
+    assert max(again) - alone == t.spoiled_round == t.delta + t.gamma + t.theta
 
 
 def test_scenario_14_failures_in_one_slot_cost_no_more_than_one() -> None:

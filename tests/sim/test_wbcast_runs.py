@@ -1,62 +1,18 @@
-"""Whole runs of WbCast: memory, stability of leaders, leaders that change all the time."""
-
-from dataclasses import replace
+"""Whole runs of WbCast: stability of leaders, leaders that change all the time."""
 
 import pytest
 
-from shmcast.multicast.protocols.core import Message, ProcessId
 from shmcast.multicast.protocols.registry import World, lookup
-from shmcast.multicast.protocols.topology import Topology
 from shmcast.multicast.protocols.wbcast_invariants import invariant_6
 from shmcast.multicast.protocols.wbcast_member import Member
 from shmcast.multicast.sim.api import run, simulate
 from shmcast.multicast.sim.campaign import scenario_of
-from shmcast.multicast.sim.churn import churn
+from shmcast.multicast.sim.churn import churn, memory_loss
 from shmcast.multicast.sim.run import Run
 
 
 def members(outcome: Run) -> list[Member]:
     return [m for m in outcome.machines.values() if isinstance(m, Member)]
-
-
-def kept(machine: Member) -> int:
-    s = machine.state
-    heaps = len(s.pending) + len(s.committed)
-    return len(s.phase) + len(s.accepts) + len(s.acks) + heaps + machine.sessions.size
-
-
-def memory_max(messages: int) -> int:
-    """The most that any member held at the moment of a delivery."""
-    topology = Topology.regular(groups=3, replicas=3, clients=3)
-    machines: dict[ProcessId, Member] = {}
-    worst = 0
-
-    def build(process: ProcessId, shape: Topology, options: object) -> object:
-        machine = lookup("wbcast").build(process, shape, {})
-        if isinstance(machine, Member):
-            machines[process] = machine
-        return machine
-
-    def on_deliver(process: ProcessId, message: Message, now: int) -> list[object]:
-        nonlocal worst
-        worst = max(worst, kept(machines[process]))
-        return []
-
-    outcome = simulate(
-        replace(lookup("wbcast"), build=build),  # type: ignore[arg-type]
-        topology=topology,
-        messages=messages,
-        interval=500,
-        invariants=False,
-        record=lambda event: None,
-        on_deliver=on_deliver,  # type: ignore[arg-type]
-    )
-    assert outcome.trace.closed
-    return worst
-
-
-def test_memory_does_not_grow_with_the_number_of_messages() -> None:
-    assert memory_max(2000) <= 1.5 * memory_max(400)
 
 
 def test_nothing_but_sessions_is_kept_when_all_is_delivered() -> None:
@@ -71,6 +27,12 @@ def test_every_run_ends_with_leaders_that_quorums_follow() -> None:
     for seed in range(60):
         outcome = run(scenario_of(lookup("wbcast"), seed), record="application", invariants=False)
         invariant_6(World(outcome.scenario.topology, outcome.machines))
+
+
+def test_member_that_loses_its_memory_amid_changing_leaders_harms_nobody() -> None:
+    for seed in range(60):
+        outcome = run(memory_loss(lookup("wbcast"), seed))
+        assert not outcome.check().undetermined, f"memory loss seed {seed}"
 
 
 @pytest.mark.parametrize("protocol", ["wbcast", "ft-skeen", "fastcast"])

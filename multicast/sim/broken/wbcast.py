@@ -80,7 +80,7 @@ class NoMemoryOfThePast(Member):
 
 
 class EarlyGarbage(Garbage):
-    def whole_group(self, marks: list[Timestamp]) -> Timestamp:
+    def needed_by_none(self, marks: list[Timestamp]) -> Timestamp:
         return marks[0]
 
 
@@ -209,7 +209,7 @@ MEMBERS: tuple[tuple[str, str, str, int, type[Member]], ...] = (
     (
         "collects-early",
         "a message is dropped when one member has delivered it",
-        "uniform-agreement",
+        "invariant only_the_suspected_are_left_behind",
         40,
         CollectsEarly,
     ),

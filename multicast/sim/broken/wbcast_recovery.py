@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from shmcast.multicast.protocols.core import Effect, Message, MessageId, ProcessId, Timestamp
 from shmcast.multicast.protocols.registry import Options
 from shmcast.multicast.protocols.topology import Topology
 from shmcast.multicast.protocols.wbcast import Status
 from shmcast.multicast.protocols.wbcast_member import Member
+from shmcast.multicast.protocols.wbcast_rejoin import Past
+from shmcast.multicast.protocols.wbcast_session import Sessions
 from shmcast.multicast.protocols.wbcast_wire import (
     Ballot,
     DeliverMsg,
@@ -17,7 +21,8 @@ from shmcast.multicast.protocols.wbcast_wire import (
     Snapshot,
 )
 from shmcast.multicast.sim.broken.wbcast import members_are
-from shmcast.multicast.sim.churn import churn
+from shmcast.multicast.sim.churn import churn, memory_loss
+from shmcast.multicast.sim.left_behind import left_behind
 from shmcast.multicast.sim.mutants import mutant
 
 
@@ -35,6 +40,25 @@ class RecoversFromAnyBallot(Member):
 class RecoversCommittedOnly(Member):
     def merged(self, votes: list[NewLeaderAck], J: list[NewLeaderAck]) -> Snapshot:
         return super().merged(votes, [])
+
+
+class RecoversFromFirstReply(Member):
+    """The state of later replies is skipped."""
+
+    def merged(self, votes: list[NewLeaderAck], J: list[NewLeaderAck]) -> Snapshot:
+        return super().merged(votes[:1], [vote for vote in votes[:1] if vote in J])
+
+
+class SaysNothing(Member):
+    def has_missed(self, past: Past) -> bool:
+        return False
+
+
+class KeepsItsOwnSessions(Member):
+    def take_over(self, past: object) -> list[Effect]:
+        if isinstance(past, Past):
+            past = replace(past, sessions=Sessions())
+        return super().take_over(past)
 
 
 class ClockNotRestored(Member):
@@ -107,13 +131,6 @@ RECOVERY: tuple[tuple[str, str, str, int, type[Member]], ...] = (
         10,
         ClockNotRestored,
     ),
-    (
-        "votes-without-memory",
-        "a member that lost its memory takes part at once",
-        "invariant invariant_2",
-        100,
-        VotesWithoutMemory,
-    ),
 )
 CHURN: tuple[tuple[str, str, str, int, type[Member]], ...] = (
     (
@@ -136,6 +153,13 @@ CHURN: tuple[tuple[str, str, str, int, type[Member]], ...] = (
         "ordering",
         20,
         StaysInTheOldBallot,
+    ),
+    (
+        "recovers-from-first-reply",
+        "L44-L53 read the first NEWLEADER_ACK only",
+        "ordering",
+        10,
+        RecoversFromFirstReply,
     ),
     ("keeps-state", "L61 keeps the follower's own arrays", "ordering", 20, KeepsState),
     (
@@ -161,15 +185,46 @@ CHURN: tuple[tuple[str, str, str, int, type[Member]], ...] = (
     ),
 )
 
+MEMORY_LOSS: tuple[tuple[str, str, str, int, type[Member]], ...] = (
+    (
+        "votes-without-memory",
+        "a member that lost its memory takes part at once",
+        "invariant invariant_2",
+        20,
+        VotesWithoutMemory,
+    ),
+)
+LEFT_BEHIND: tuple[tuple[str, str, str, int, type[Member]], ...] = (
+    (
+        "says-nothing",
+        "a member that was left behind goes on as if it had missed nothing",
+        "ordering",
+        20,
+        SaysNothing,
+    ),
+    (
+        "keeps-its-own-sessions",
+        "a member that was left behind does not learn what was delivered meanwhile",
+        "invariant invariant_2",
+        20,
+        KeepsItsOwnSessions,
+    ),
+)
+
 for name, differs, breaks, seeds, kind in RECOVERY:
     mutant("wbcast", name, differs, breaks=breaks, seeds=seeds, build=members_are(kind))
-for name, differs, breaks, seeds, kind in CHURN:
-    mutant(
-        "wbcast",
-        name,
-        differs,
-        breaks=breaks,
-        seeds=seeds,
-        build=members_are(kind),
-        scenarios=churn,
-    )
+for table, scenarios in (
+    (CHURN, churn),
+    (MEMORY_LOSS, memory_loss),
+    (LEFT_BEHIND, left_behind),
+):
+    for name, differs, breaks, seeds, kind in table:
+        mutant(
+            "wbcast",
+            name,
+            differs,
+            breaks=breaks,
+            seeds=seeds,
+            build=members_are(kind),
+            scenarios=scenarios,
+        )

@@ -10,6 +10,7 @@ import shmcast
 from shmcast.cli import doctor, inject, manage, shell, top
 from shmcast.cli.demo import command as demo
 from shmcast.cli.output import Family
+from shmcast.cli.sim import command as sim
 
 _EPILOG = (
     "Exit codes: 0 fine, 1 a verdict or check failed, 2 usage, 3 not there, 4 no permission, "
@@ -50,6 +51,7 @@ app.command()(doctor.doctor)
 app.command()(top.top)
 app.command()(shell.send)
 app.command()(shell.recv)
+app.command()(sim.sim)
 app.add_typer(inject.app, name="inject")
 
 

@@ -151,7 +151,7 @@ LOG = Spec(
     promises=("uniform-agreement", "uniform-integrity", "uniform-global-total", "timestamp-order"),
     tolerates=Tolerates(crashes_per_group=minority, partitions=True),
     shapes=(Topology.regular(1, 3), Topology.regular(1, 5)),
-    invariants=lambda: [logs_agree],
+    invariants=lambda: [logs_agree()],
 )
 
 

@@ -8,16 +8,20 @@ from shmcast.multicast.protocols.core import (
     Multicast,
     Nominate,
     Receive,
+    Reply,
     Restart,
     Save,
     Send,
+    Suspect,
     Timer,
     Timestamp,
+    Trust,
     Wire,
 )
 from shmcast.multicast.protocols.topology import Topology
 from shmcast.multicast.protocols.wbcast import Status
 from shmcast.multicast.protocols.wbcast_member import Member
+from shmcast.multicast.protocols.wbcast_rejoin import Missed, Past
 from shmcast.multicast.protocols.wbcast_session import Client, Sessions
 from shmcast.multicast.protocols.wbcast_wire import (
     Accept,
@@ -214,7 +218,7 @@ def test_message_is_dropped_when_its_groups_need_it_no_more() -> None:
     """wbcast_gc.py: all of the own group, and a quorum of the others."""
     follower = member(1)
     committed(follower, M, 4)
-    receive(follower, Collect(Timestamp(4, 0)), 0)
+    receive(follower, Collect(FIRST, Timestamp(4, 0)), 0)
     assert M.id in follower.state.phase, "group 1 may still have to vote for it"
     receive(follower, Stable(1, Timestamp(4, 0)), 3)
     assert M.id not in follower.state.phase
@@ -226,13 +230,13 @@ def test_leader_collects_when_the_last_member_has_reported() -> None:
     mark = Timestamp(4, 0)
     for process in (0, 1):
         assert sent(receive(leader, Report(FIRST, mark), process)) == []
-    assert sent(receive(leader, Report(FIRST, mark), 2)) == [(Collect(mark), (0, 1, 2))]
+    assert sent(receive(leader, Report(FIRST, mark), 2)) == [(Collect(FIRST, mark), (0, 1, 2))]
 
 
 def test_retry_of_a_collected_message_is_answered_not_ordered() -> None:
     leader = member(0)
     committed(leader, N, 4)
-    receive(leader, Collect(Timestamp(4, 0)), 0)
+    receive(leader, Collect(FIRST, Timestamp(4, 0)), 0)
     assert sent(receive(leader, MulticastMsg(N), CLIENT)) == [(Done(N.id, 0), (CLIENT,))]
 
 
@@ -272,3 +276,60 @@ def test_session_keeps_what_its_sender_may_still_ask_about() -> None:
     assert sessions.is_done(MessageId(CLIENT, 1))
     assert sessions.is_done(MessageId(CLIENT, 5))
     assert not sessions.is_done(MessageId(CLIENT, 4))
+
+
+def test_state_of_every_reply_is_recovered() -> None:
+    """L44-L53: not that of the first one only."""
+    candidate = member(2)
+    b = Ballot(2, 2)
+    receive(candidate, NewLeader(b, ALIVE), 2)
+    ts = Timestamp(4, 0)
+    first = Snapshot()
+    second = Snapshot({N.id: N}, {N.id: Phase.COMMITTED}, {N.id: ts}, {N.id: ts})
+    receive(candidate, NewLeaderAck(b, FIRST, 0, first, ALIVE), 2)
+    receive(candidate, NewLeaderAck(b, FIRST, 4, second, ALIVE), 1)
+    assert candidate.state.global_ts == {N.id: ts}
+    assert candidate.state.clock == 4
+
+
+def test_suspected_member_is_not_waited_for_after_a_while() -> None:
+    leader = member(0)
+    committed(leader, N, 4)
+    mark = Timestamp(4, 0)
+    leader.handle(Suspect(2), 0)
+    leader.handle(Receive(Report(FIRST, mark), 0), 10)
+    assert leader.handle(Receive(Report(FIRST, mark), 1), leader.lag_ticks - 1) == []
+    late = leader.handle(Receive(Report(FIRST, mark), 1), leader.lag_ticks)
+    assert sent(late) == [(Collect(FIRST, mark), (0, 1, 2))]
+    leader.handle(Trust(2), leader.lag_ticks)
+    assert leader.handle(Receive(Report(FIRST, mark), 1), 2 * leader.lag_ticks) == []
+
+
+def test_collect_of_an_earlier_ballot_means_nothing() -> None:
+    follower = member(1)
+    committed(follower, N, 4)
+    receive(follower, Collect(Ballot(0, 2), Timestamp(4, 0)), 2)
+    assert N.id in follower.state.phase
+
+
+def test_member_that_was_left_behind_begins_a_new_life() -> None:
+    follower = member(1)
+    dropped = Timestamp(9, 0)
+    sessions = Sessions(finished={CLIENT: 2})
+    past = Past(Timestamp(12, 0), dropped, sessions, {})
+    b = Ballot(2, 0)
+    effects = receive(follower, NewState(b, 12, Snapshot(), ALIVE, past), 0)
+    assert Reply(Missed(dropped)) in effects
+    assert follower.state.max_delivered_gts == dropped
+    assert follower.is_forgotten(MessageId(CLIENT, 1)), "it knows what it has missed"
+
+
+def test_accepted_message_that_a_voter_has_collected_stays_away() -> None:
+    candidate = member(2)
+    b, ts = Ballot(2, 2), Timestamp(4, 0)
+    receive(candidate, NewLeader(b, ALIVE), 2)
+    held = Snapshot({N.id: N}, {N.id: Phase.ACCEPTED}, {N.id: ts})
+    past = Past(ts, ts, Sessions(delivered={CLIENT: {N.id.seq}}), {})
+    receive(candidate, NewLeaderAck(b, FIRST, 0, held, ALIVE), 2)
+    receive(candidate, NewLeaderAck(b, FIRST, 4, Snapshot(), ALIVE, past), 1)
+    assert candidate.state.phase == {}

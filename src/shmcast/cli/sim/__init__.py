@@ -1,0 +1,1 @@
+"""``shmcast sim``: ordering protocols in virtual time. `command.py` is the way in."""
