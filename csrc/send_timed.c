@@ -105,7 +105,8 @@ static int write_one(struct sc_sender *s, const struct operation *op, int box, u
     if (*ts <= s->last_ts)
         *ts = s->last_ts + 1;
     s->last_ts = *ts;
-    lane_members(&s->view, box, own);
+    if ((rc = lane_members(&s->view, box, own)))
+        return rc;
     *to = addressed(s, box, *ts);
     payloads_write(s, op);
     header_make(s, op, 0, box, *ts, *to, &header);
@@ -130,7 +131,7 @@ static int write_one(struct sc_sender *s, const struct operation *op, int box, u
 
 static int send_one(struct sc_sender *s, const struct operation *op, int box, uint64_t *ts)
 {
-    uint64_t position, to;
+    uint64_t position, to = 0;
     int rc = intent_raise(s, op);
     if (rc)
         return rc;
