@@ -8,7 +8,7 @@
  *
  *   [E1] clock, then intent (against intent, then clock, in send_eager.c)
  *   [E4] intent, then a-flag (against a-flag, then lowered intent)
- *   [E5] intent, `boxes`, intent again (against intent lowered, `boxes`, intent raised)
+ *   [E5] intent, `low`, `boxes`, intent again (against intent lowered, those two, intent raised)
  *
  * and, last, no copy has failed that somebody else may have skipped (view.c).
  */
@@ -39,11 +39,13 @@ static uint64_t blocked_from(struct sc_receiver *r, uint32_t lane, uint64_t inte
     uint64_t low = LOAD_ACQUIRE(&rec->low), boxes = LOAD_ACQUIRE(&rec->boxes); /* [E5] */
     if (!seal_ok(low) || !seal_ok(boxes))
         return 0;                                    /* the next seal check finds it dead */
-    bool same = LOAD_RELAXED(&rec->intent) == intent; /* after the acquire of boxes */
+    bool same = LOAD_RELAXED(&rec->intent) == intent; /* after the acquires */
     if (same && !(sealed_value(boxes) >> r->box & 1))
         return UINT64_MAX;
     note_blocked(r, lane, op);
-    return sealed_value(low) << LOW_SHIFT;           /* only grows, so an old one is a lower bound */
+    /* An older `low` is a lower bound as well, a later operation's is none: this one's message may
+     * have been flagged since we looked for it. */
+    return same ? sealed_value(low) << LOW_SHIFT : 0;
 }
 
 /* Looks at one lane after t0. *from: nothing at or after this timestamp may be delivered. */
