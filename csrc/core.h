@@ -25,7 +25,7 @@ struct copy {
     bool retired;
     int table_mapping;
     unsigned char *table;
-    int box_mapping[SC_MAILBOXES_MAX];
+    _Atomic int box_mapping[SC_MAILBOXES_MAX];
     unsigned char *_Atomic box[SC_MAILBOXES_MAX];    /* NULL until used */
 };
 
@@ -33,6 +33,7 @@ struct mailbox {
     _Atomic bool open;
     uint64_t version;                                /* of the directory entry */
     _Atomic int users;                               /* handles that hold pointers into it */
+    _Atomic int visits;                              /* operations that look into it and go again */
     struct sc_mailbox_params params;
     struct extent_layout at;
     uint64_t offset;
@@ -41,6 +42,7 @@ struct mailbox {
 struct sc_domain {
     char name[SC_NAME_MAX + 4];
     struct sc_domain_params params;
+    struct segment_fixed fixed;                      /* of the first copy, as it was checked */
     uint64_t id[2];
     uint32_t fork_generation;
     pthread_mutex_t lock;
@@ -157,7 +159,9 @@ int domain_inspect(struct sc_domain *domain, struct view *view);
 void domain_retire_failed(struct sc_domain *domain);
 
 /* ---- mailbox.c ---- */
-int mailbox_use(struct view *view, int box);         /* maps it on first use */
+int mailbox_use(struct view *view, int box);         /* for a handle: counts it in `users` */
+int mailbox_visit(struct view *view, int box);       /* until mailbox_leave */
+static inline void mailbox_leave(struct sc_domain *d, int box) { COUNT_DOWN(&d->boxes[box].visits); }
 static inline struct mailbox_head *mailbox_head(const struct copy *copy, int box)
 {
     return (struct mailbox_head *)LOAD_RELAXED(&copy->box[box]);

@@ -10,14 +10,13 @@
 
 static int check_params(const char *name, const struct sc_domain_params *p)
 {
-    const struct sc_bounds *b = &p->bounds;
     if (segment_name_ok(name))
         return SC_INVALID;
     if (p->copies < 1 || p->copies > SC_COPIES_MAX || p->senders < 1 ||
         p->senders > SC_SENDERS_MAX || p->mailboxes < 1 || p->mailboxes > SC_MAILBOXES_MAX ||
         p->protocol < SC_CRASH || p->protocol > SC_EAGER)
         return SC_INVALID;
-    return b->send_ns == 0 || b->poll_ns == 0 ? SC_INVALID : 0;
+    return bounds_ok(&p->bounds) ? 0 : SC_INVALID;
 }
 
 static int fill_fixed(struct segment_fixed *f, const char *name, const struct sc_domain_params *p)
@@ -64,6 +63,7 @@ static void take_params(struct sc_domain *d, const struct segment_fixed *f)
     d->params.protocol = f->protocol;
     d->params.bounds = f->bounds;
     d->params.group_id = -1;
+    d->fixed = *f;
     memcpy(d->id, f->domain_id, sizeof d->id);
 }
 
@@ -370,7 +370,7 @@ void domain_retire_failed(struct sc_domain *d)
         guard_retire(copy->table_mapping);
         for (int box = 0; box < SC_MAILBOXES_MAX; box++)
             if (LOAD_RELAXED(&copy->box[box]))
-                guard_retire(copy->box_mapping[box]);
+                guard_retire(LOAD_RELAXED(&copy->box_mapping[box]));
         copy->retired = true;
     }
     pthread_mutex_unlock(&d->lock);

@@ -146,7 +146,6 @@ int sc_receiver_open(sc_domain *d, int box, uint64_t deadline, sc_receiver **out
     if (rc == 0)
         rc = mailbox_use(&r->view, box);
     if (rc == 0) {
-        COUNT_UP(&d->boxes[box].users);
         rc = claim_place_until(r, deadline);
         if (rc == 0 && (rc = join(r)))
             receiver_release(&r->view, box, &r->owner);

@@ -38,6 +38,7 @@
 #define SERIALS_MAX 48u             /* segments of one domain over its whole life */
 #define MESSAGE_BYTES_MAX (UINT64_C(1) << 30)
 #define CAPACITY_MAX (1u << 20)
+#define BOUND_NS_MAX (UINT64_C(3600) * 1000000000) /* longer is no bound; sums cannot overflow */
 
 /* Who holds a lane, a receiver's place, a directory entry or the right to replace a copy.
  * state: sealed version:22 | state:4 | pid:22. The version grows with every change.
@@ -185,6 +186,14 @@ _Static_assert(sizeof(struct slot) == 64, "layout v1: one line of header");
 struct extent_layout {
     uint64_t receivers_at, rows_at, row_bytes, lanes_at, slots_at, slot_bytes, bytes;
 };
+
+static inline bool bounds_ok(const struct sc_bounds *b)
+{
+    return b->send_ns > 0 && b->poll_ns > 0 && b->send_ns <= BOUND_NS_MAX &&
+           b->receive_ns <= BOUND_NS_MAX && b->decide_ns <= BOUND_NS_MAX &&
+           b->epsilon_ns <= BOUND_NS_MAX && b->poll_ns <= BOUND_NS_MAX &&
+           b->expiry_ns <= 2 * BOUND_NS_MAX && b->hold_ns <= BOUND_NS_MAX;
+}
 
 static inline uint64_t round_up(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
 

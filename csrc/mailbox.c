@@ -11,6 +11,9 @@
 #include "core.h"
 #include "crc32c.h"
 
+#define VISIT_POLL_NS 50000
+#define OFFSET_MAX (UINT64_C(1) << 60)  /* a sum of offset and bytes cannot overflow */
+
 static uint32_t entry_crc(const struct directory_entry *e)
 {
     return crc32c(0, e, offsetof(struct directory_entry, crc));
@@ -49,10 +52,12 @@ static void format(unsigned char *base, const struct mailbox *m, uint32_t sender
     }
 }
 
-/* The parameters as the first copy with a sound entry tells them. */
-static int read_entry(struct view *view, int box, struct directory_entry *out)
+/* The parameters as the first copy with a sound entry tells them. `version` is the owner's word
+ * that called it LIVE: an entry that is being written anew is no sign of a failed copy. */
+static int read_entry(struct view *view, int box, uint64_t version, struct directory_entry *out)
 {
-    uint64_t serial = 0;
+    const struct sc_domain_params *domain = &view->domain->params;
+    uint64_t serial = 0, table_end = table_bytes(domain->senders, domain->mailboxes);
     struct copy *copy;
     while ((copy = view_next(view, serial))) {
         copy_from_shared(out, directory_of(view->domain, copy, box), sizeof *out);
@@ -60,9 +65,13 @@ static int read_entry(struct view *view, int box, struct directory_entry *out)
                                       out->checksum, out->evict};
         if (out->crc == entry_crc(out) && memchr(out->name, 0, sizeof out->name) &&
             check_params(out->name, &p) == 0 &&
-            out->bytes == extent_layout(&p, view->domain->params.senders).bytes &&
-            out->offset % PAGE_BYTES == 0)
+            out->bytes == extent_layout(&p, domain->senders).bytes &&
+            out->offset % PAGE_BYTES == 0 && out->offset >= table_end &&
+            out->offset <= OFFSET_MAX)
             return 0;
+        uint64_t state = LOAD_ACQUIRE(&directory_of(view->domain, copy, box)->owner.state);
+        if (seal_ok(state) && sealed_value(state) != version)
+            return SC_REMOVED;
         view_fail(view, copy);
         serial = copy->serial + 1;
     }
@@ -78,8 +87,8 @@ static int map_everywhere(struct view *view, int box)
         if (!copy->table || LOAD_RELAXED(&copy->failed))
             continue;
         if (LOAD_RELAXED(&copy->box[box])) {         /* of an earlier mailbox in this entry */
-            guard_remove(copy->box_mapping[box]);
             STORE_RELAXED(&copy->box[box], NULL);
+            guard_remove(LOAD_RELAXED(&copy->box_mapping[box]));
         }
         int rc = segment_map_box(copy, box, m->offset, m->at.bytes);
         if (rc == SC_COPY_FAILED)
@@ -96,9 +105,10 @@ static int map_entry(struct view *view, int box, uint64_t version)
     struct directory_entry e;
     if (LOAD_RELAXED(&m->users) > 0)
         return SC_REMOVED;                           /* handles of its predecessor are still open */
-    int rc = read_entry(view, box, &e);
+    int rc = read_entry(view, box, version, &e);
     if (rc)
         return rc;
+    STORE_RELAXED(&m->open, false);
     m->params = (struct sc_mailbox_params){e.message_bytes, e.capacity, e.receivers, e.checksum,
                                            e.evict};
     m->at = extent_layout(&m->params, view->domain->params.senders);
@@ -110,24 +120,47 @@ static int map_entry(struct view *view, int box, uint64_t version)
     return 0;
 }
 
-int mailbox_use(struct view *view, int box)
+/* The mapping and the sizes change only while nobody looks at them. Handles stay for long, so with
+ * one of them in it a place is not used anew; a visit is over soon. */
+static void lock_unvisited(struct sc_domain *d, int box)
+{
+    pthread_mutex_lock(&d->lock);
+    while (LOAD_ACQUIRE(&d->boxes[box].visits) > 0) {
+        pthread_mutex_unlock(&d->lock);              /* a visitor may need it to get out */
+        sys_sleep_until(sys_now() + VISIT_POLL_NS);
+        pthread_mutex_lock(&d->lock);
+    }
+}
+
+/* Maps the mailbox if need be and counts the caller in before anybody else can map another one. */
+static int enter(struct view *view, int box, bool as_visitor)
 {
     struct sc_domain *d = view->domain;
     if (box < 0 || box >= (int)d->params.mailboxes)
         return SC_INVALID;
-    struct owner owner;
-    int rc = owner_read(view, directory_place(d, box), &owner);
-    if (rc)
-        return rc;
-    if (owner_state(owner.value) != OWNER_LIVE)
-        return SC_REMOVED;
-    pthread_mutex_lock(&d->lock);
     struct mailbox *m = &d->boxes[box];
-    if (!LOAD_RELAXED(&m->open) || m->version != owner.value)
-        rc = map_entry(view, box, owner.value);
+    struct owner owner;
+    pthread_mutex_lock(&d->lock);
+    int rc = owner_read(view, directory_place(d, box), &owner);
+    if (rc == 0 && owner_state(owner.value) != OWNER_LIVE)
+        rc = SC_REMOVED;
+    if (rc == 0 && (!LOAD_RELAXED(&m->open) || m->version != owner.value)) {
+        pthread_mutex_unlock(&d->lock);
+        lock_unvisited(d, box);
+        if (!LOAD_RELAXED(&m->open) || m->version != owner.value)
+            rc = map_entry(view, box, owner.value);
+    }
+    if (rc == 0)
+        COUNT_UP(as_visitor ? &m->visits : &m->users);
     pthread_mutex_unlock(&d->lock);
-    return rc ? rc : view_refresh(view);
+    if (rc == 0 && (rc = view_refresh(view)))
+        COUNT_DOWN(as_visitor ? &m->visits : &m->users);
+    return rc;
 }
+
+int mailbox_use(struct view *view, int box) { return enter(view, box, false); }
+
+int mailbox_visit(struct view *view, int box) { return enter(view, box, true); }
 
 int sc_mailbox_find(sc_domain *d, const char *name)
 {
@@ -144,8 +177,11 @@ int sc_mailbox_find(sc_domain *d, const char *name)
             break;
         if (owner_state(owner.value) != OWNER_LIVE)
             continue;
-        if ((rc = read_entry(&view, box, &e)) == 0 && strcmp(e.name, name) == 0)
+        rc = read_entry(&view, box, owner.value, &e);
+        if (rc == 0 && strcmp(e.name, name) == 0)
             return box;
+        if (rc == SC_REMOVED)                        /* while we looked */
+            rc = 0;
     }
     return rc ? rc : SC_MISSING;
 }
@@ -163,7 +199,7 @@ static int find_live(sc_domain *d, int box, struct view *view, struct owner *own
         rc = owner_read(view, directory_place(d, box), owner);
     if (rc == 0 && owner_state(owner->value) != OWNER_LIVE)
         rc = SC_MISSING;
-    return rc ? rc : read_entry(view, box, e);
+    return rc ? rc : read_entry(view, box, owner->value, e);
 }
 
 int sc_mailbox_name(sc_domain *d, int box, char *out, size_t size)
@@ -184,10 +220,12 @@ int sc_mailbox_params(sc_domain *d, int box, struct sc_mailbox_params *out)
     if (rc == 0)
         rc = view_open(&view, d);
     if (rc == 0)
-        rc = mailbox_use(&view, box);
-    if (rc == 0)
-        *out = d->boxes[box].params;
-    return rc;
+        rc = mailbox_visit(&view, box);
+    if (rc)
+        return rc;
+    *out = d->boxes[box].params;
+    mailbox_leave(d, box);
+    return 0;
 }
 
 /* A free entry, made ours. Entries left half made by the dead are freed on the way. */
@@ -271,9 +309,9 @@ static int is_the_only(struct view *view, int box, const char *name)
         struct directory_entry e;
         int rc = other == box ? 0 : owner_read(view, directory_place(view->domain, other), &owner);
         if (rc == 0 && other != box && owner_state(owner.value) == OWNER_LIVE &&
-            (rc = read_entry(view, other, &e)) == 0 && strcmp(e.name, name) == 0)
+            (rc = read_entry(view, other, owner.value, &e)) == 0 && strcmp(e.name, name) == 0)
             return SC_EXISTS;
-        if (rc)
+        if (rc && rc != SC_REMOVED)
             return rc;
     }
     return 0;
@@ -304,12 +342,14 @@ int sc_mailbox_create(sc_domain *d, const char *name, const struct sc_mailbox_pa
     e.checksum = params->checksum;
     e.evict = params->evict;
     e.bytes = extent_layout(params, d->params.senders).bytes;
-    pthread_mutex_lock(&d->lock);
-    rc = make_extent(&view, box, &e);
+    lock_unvisited(d, box);
+    rc = LOAD_RELAXED(&d->boxes[box].users) > 0 ? SC_NO_LANE : make_extent(&view, box, &e);
     if (rc == 0)
         rc = owner_publish(&view, &owner);
-    d->boxes[box].version = owner.value;
-    STORE_RELEASE(&d->boxes[box].open, rc == 0);
+    if (rc == 0)
+        d->boxes[box].version = owner.value;
+    if (LOAD_RELAXED(&d->boxes[box].users) == 0)
+        STORE_RELEASE(&d->boxes[box].open, rc == 0);
     pthread_mutex_unlock(&d->lock);
     if (rc == 0)
         rc = is_the_only(&view, box, name);

@@ -32,18 +32,17 @@ static int decide_leftovers(struct view *view, uint32_t lane)
     for (int box = 0; box < (int)d->params.mailboxes; box++) {
         uint64_t tail, violations = 0;
         enum decision decided;
-        int rc = mailbox_use(view, box);
+        int rc = mailbox_visit(view, box);
         if (rc == SC_REMOVED)
             continue;
-        if (rc == 0)
-            rc = lane_tail(view, box, lane, &tail);
         if (rc)
             return rc;
-        if (tail == 0)
-            continue;
-        rc = d->params.protocol == SC_CRASH
-                 ? crash_decide(view, box, lane, tail - 1, &decided, &violations)
-                 : timing_conclude(view, box, lane, tail - 1);
+        rc = lane_tail(view, box, lane, &tail);
+        if (rc == 0 && tail > 0)
+            rc = d->params.protocol == SC_CRASH
+                     ? crash_decide(view, box, lane, tail - 1, &decided, &violations)
+                     : timing_conclude(view, box, lane, tail - 1);
+        mailbox_leave(d, box);
         if (rc)
             return rc;
     }
@@ -92,11 +91,14 @@ int sc_domain_reap(sc_domain *d)
     for (int box = 0; rc >= 0 && box < (int)d->params.mailboxes; box++) {
         if ((rc = reap_entry(&view, box)) > 0)
             freed++;
-        if (rc < 0 || mailbox_use(&view, box) != 0)
+        if (rc < 0 || mailbox_visit(&view, box) != 0)
             continue;
         for (uint32_t r = 0; rc >= 0 && r < d->boxes[box].params.receivers; r++)
             if ((rc = reap_receiver(&view, box, r)) > 0)
                 freed++;
+        mailbox_leave(d, box);
+        if (rc == SC_REMOVED)                        /* the mailbox, while we looked at it */
+            rc = view_refresh(&view);                /* or the domain */
     }
     return rc < 0 ? rc : freed;
 }

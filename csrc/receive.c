@@ -280,7 +280,7 @@ static int copy_payload(struct sc_receiver *r, uint32_t lane, const struct slot 
     if (r->domain->boxes[r->box].params.checksum &&
         crc32c(0, to, head->bytes) != head->payload_crc)
         return SC_COPY_FAILED;
-    if (guard_is_lost(r->reading_from->box_mapping[r->box]))
+    if (guard_is_lost(LOAD_RELAXED(&r->reading_from->box_mapping[r->box])))
         return SC_COPY_FAILED;                               /* zeros, perhaps unchecked ones */
     FENCE_ACQUIRE();                                         /* [R1] */
     return still_member(r) ? 0 : not_member(r);

@@ -122,10 +122,10 @@ static void copy_message(struct view *view, struct copy *to, int box, uint32_t l
         if (slot_read_header(view, from, box, lane, position, &header))
             continue;
         copy_to_shared(&target->position, &header.position, SLOT_FIXED_BYTES);
-        memcpy(target->payload, source->payload, header.bytes);
+        copy_from_shared(target->payload, source->payload, header.bytes);
         bool whole = !d->boxes[box].params.checksum ||
                      crc32c(0, target->payload, header.bytes) == header.payload_crc;
-        if (whole && !guard_is_lost(from->box_mapping[box]))
+        if (whole && !guard_is_lost(LOAD_RELAXED(&from->box_mapping[box])))
             return;
     }
 }
@@ -152,27 +152,24 @@ static int copy_slots(struct view *view, struct copy *to, int box, uint32_t lane
         rc = copy_words(view, to, box, lane, i);
     if (rc)
         return rc;
-    for (uint64_t p = all.limit - d->boxes[box].params.capacity; p < all.position; p++)
+    uint64_t capacity = d->boxes[box].params.capacity, first = all.limit - capacity;
+    if (all.position - first > capacity)             /* a cursor that makes no sense */
+        first = all.position - capacity;
+    for (uint64_t p = first; p < all.position; p++)
         copy_message(view, to, box, lane, p);
     return 0;
 }
 
-static int copy_box(struct view *view, struct copy *to, int box)
+/* What lies in the mailbox's extent. */
+static int copy_extent(struct view *view, struct copy *to, int box)
 {
     struct sc_domain *d = view->domain;
     const struct mailbox *m = &d->boxes[box];
-    struct owner entry;
-    int rc = owner_read(view, directory_place(d, box), &entry);
-    if (rc)
-        return rc;
-    copy_to_shared(directory_of(d, to, box), directory_of(d, view->copy[0], box),
-                   offsetof(struct directory_entry, owner));
-    if ((rc = carry_owner(view, to, directory_place(d, box))) ||
-        owner_state(entry.value) != OWNER_LIVE)
-        return rc;
     /* The mailbox may be younger than the new segment, so the segment may be too short. */
-    if ((rc = mailbox_use(view, box)) || (rc = segment_grow(to, m->offset, m->at.bytes)) ||
-        (rc = segment_map_box(to, box, m->offset, m->at.bytes)))
+    int rc = segment_grow(to, m->offset, m->at.bytes);
+    if (rc == 0)
+        rc = segment_map_box(to, box, m->offset, m->at.bytes);
+    if (rc)
         return rc;
     STORE_RELAXED(&mailbox_head(to, box)->members,
                   LOAD_RELAXED(&mailbox_head(view->copy[0], box)->members));
@@ -187,6 +184,24 @@ static int copy_box(struct view *view, struct copy *to, int box)
     return rc;
 }
 
+static int copy_box(struct view *view, struct copy *to, int box)
+{
+    struct sc_domain *d = view->domain;
+    struct owner entry;
+    int rc = owner_read(view, directory_place(d, box), &entry);
+    if (rc)
+        return rc;
+    copy_to_shared(directory_of(d, to, box), directory_of(d, view->copy[0], box),
+                   offsetof(struct directory_entry, owner));
+    if ((rc = carry_owner(view, to, directory_place(d, box))) ||
+        owner_state(entry.value) != OWNER_LIVE)
+        return rc;
+    if ((rc = mailbox_visit(view, box)))
+        return rc;
+    rc = copy_extent(view, to, box);
+    mailbox_leave(d, box);
+    return rc;
+}
 static int copy_everything(struct view *view, struct copy *to)
 {
     struct sc_domain *d = view->domain;
@@ -221,10 +236,11 @@ static int anyone_making(struct view *view)
         busy = being_made(view, lane_place(lane, offsetof(struct sender_record, owner)));
     for (int box = 0; busy == 0 && box < (int)d->params.mailboxes; box++) {
         busy = being_made(view, directory_place(d, box));
-        if (busy || mailbox_use(view, box) != 0)
+        if (busy || mailbox_visit(view, box) != 0)
             continue;
         for (uint32_t r = 0; busy == 0 && r < d->boxes[box].params.receivers; r++)
             busy = being_made(view, receiver_place(d, box, r));
+        mailbox_leave(d, box);
     }
     return busy;
 }
@@ -272,7 +288,7 @@ static int make_segment(struct view *view, int serial, struct copy *out)
 {
     struct sc_domain *d = view->domain;
     struct place end = {-1, offsetof(struct segment_header, extent_end)};
-    struct segment_fixed fixed;
+    struct segment_fixed fixed = d->fixed;           /* not what a copy says now: nobody checked it */
     struct stat st;
     uint64_t pages;
     int rc = settle(view, end, AGE_PAGES, &pages);
@@ -280,7 +296,6 @@ static int make_segment(struct view *view, int serial, struct copy *out)
         return rc;
     if (fstat(view->copy[0]->fd, &st) != 0)
         return -errno;
-    copy_from_shared(&fixed, &header_of(view->copy[0])->fixed, sizeof fixed);
     fixed.serial = (uint64_t)serial;
     segment_unlink(d->name, fixed.serial);           /* left by a replacer that died */
     return segment_create(&fixed, pages * PAGE_BYTES, st.st_mode, (int64_t)st.st_gid, out);

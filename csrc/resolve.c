@@ -75,9 +75,11 @@ int resolve_operation(struct view *view, uint32_t lane, uint64_t op, int box, bo
     }
     for (boxes = sealed_value(boxes); boxes; boxes &= boxes - 1) {
         int b = __builtin_ctzll(boxes);
-        rc = mailbox_use(view, b);
-        if (rc == 0)
+        rc = mailbox_visit(view, b);
+        if (rc == 0) {
             rc = accept_messages(view, b, lane, op);
+            mailbox_leave(view->domain, b);
+        }
         if (rc && rc != SC_REMOVED)
             return rc;
     }

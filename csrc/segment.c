@@ -148,7 +148,7 @@ static int check_fixed(const struct segment_fixed *f, uint64_t serial, uint64_t 
     if (f->crc != fixed_crc(f) || f->serial != serial || f->serial >= SERIALS_MAX ||
         f->copies < 1 || f->copies > SC_COPIES_MAX || f->senders < 1 ||
         f->senders > SC_SENDERS_MAX || f->mailboxes < 1 || f->mailboxes > SC_MAILBOXES_MAX ||
-        f->protocol < SC_CRASH || f->protocol > SC_EAGER ||
+        f->protocol < SC_CRASH || f->protocol > SC_EAGER || !bounds_ok(&f->bounds) ||
         f->table_bytes != table_bytes(f->senders, f->mailboxes) || file_bytes < f->table_bytes ||
         memchr(f->name, 0, sizeof f->name) == NULL)
         return SC_CORRUPT;
@@ -241,7 +241,7 @@ int segment_map_box(struct copy *copy, int box, uint64_t offset, uint64_t bytes)
     int mapping = map_range(copy->fd, offset, bytes, &base);
     if (mapping < 0)
         return mapping;
-    copy->box_mapping[box] = mapping;
+    STORE_RELAXED(&copy->box_mapping[box], mapping);
     STORE_RELEASE(&copy->box[box], base);
     return 0;
 }
@@ -252,7 +252,7 @@ void segment_close(struct copy *copy)
         return;
     for (int box = 0; box < SC_MAILBOXES_MAX; box++)
         if (LOAD_RELAXED(&copy->box[box]))
-            guard_remove(copy->box_mapping[box]);
+            guard_remove(LOAD_RELAXED(&copy->box_mapping[box]));
     guard_remove(copy->table_mapping);
     close(copy->fd);
     memset(copy, 0, sizeof *copy);

@@ -132,11 +132,12 @@ static int attach(struct sc_sender *s, int box)
 {
     struct lane_view *own = &s->lanes[box];
     int rc = mailbox_use(&s->view, box);
-    if (rc == 0)
-        rc = lane_tail(&s->view, box, s->lane, &own->position);
     if (rc)
         return rc;
-    COUNT_UP(&s->domain->boxes[box].users);
+    if ((rc = lane_tail(&s->view, box, s->lane, &own->position))) {
+        COUNT_DOWN(&s->domain->boxes[box].users);
+        return rc;
+    }
     own->limit = own->position;
     own->members = ~UINT64_C(0);
     own->attached = true;

@@ -54,22 +54,16 @@ static int depth_of(struct view *view, int box, uint32_t slot, uint64_t *depth)
     return 0;
 }
 
-int sc_mailbox_receiver_stats(sc_domain *d, int box, int slot, struct sc_receiver_stats *out)
+static int receiver_stats(struct view *view, int box, int slot, struct sc_receiver_stats *out)
 {
-    struct view view;
+    struct sc_domain *d = view->domain;
     struct owner owner;
-    int rc = check_usable(d);
-    if (rc == 0)
-        rc = view_open(&view, d);
-    if (rc == 0)
-        rc = mailbox_use(&view, box);
-    if (rc == 0 && (slot < 0 || slot >= (int)d->boxes[box].params.receivers))
-        rc = SC_INVALID;
-    if (rc == 0)
-        rc = owner_read(&view, receiver_place(d, box, (uint32_t)slot), &owner);
+    if (slot < 0 || slot >= (int)d->boxes[box].params.receivers)
+        return SC_INVALID;
+    int rc = owner_read(view, receiver_place(d, box, (uint32_t)slot), &owner);
     if (rc)
         return rc;
-    const word_t *s = receiver_of(d, view.copy[0], box, (uint32_t)slot)->stats;
+    const word_t *s = receiver_of(d, view->copy[0], box, (uint32_t)slot)->stats;
     *out = (struct sc_receiver_stats){
         .held = owner_state(owner.value) == OWNER_LIVE,
         .pid = owner_pid(owner.value),
@@ -81,7 +75,22 @@ int sc_mailbox_receiver_stats(sc_domain *d, int box, int slot, struct sc_receive
         .sleeps = LOAD_RELAXED(&s[STAT_SLEEPS]),
         .worst_ns = LOAD_RELAXED(&s[STAT_RECEIVE_WORST_NS]),
     };
-    return out->held ? depth_of(&view, box, (uint32_t)slot, &out->depth) : 0;
+    return out->held ? depth_of(view, box, (uint32_t)slot, &out->depth) : 0;
+}
+
+int sc_mailbox_receiver_stats(sc_domain *d, int box, int slot, struct sc_receiver_stats *out)
+{
+    struct view view;
+    int rc = check_usable(d);
+    if (rc == 0)
+        rc = view_open(&view, d);
+    if (rc == 0)
+        rc = mailbox_visit(&view, box);
+    if (rc)
+        return rc;
+    rc = receiver_stats(&view, box, slot, out);
+    mailbox_leave(d, box);
+    return rc;
 }
 
 uint64_t sc_domain_minor_faults(void)

@@ -51,9 +51,12 @@ static bool looks_intact(const struct copy *copy)
 
 static bool boxes_intact(const struct copy *copy)
 {
-    for (int box = 0; box < SC_MAILBOXES_MAX; box++)
-        if (LOAD_RELAXED(&copy->box[box]) && guard_is_lost(copy->box_mapping[box]))
+    for (int box = 0; box < SC_MAILBOXES_MAX; box++) {
+        unsigned char *base = LOAD_ACQUIRE(&copy->box[box]); /* number before base, segment.c */
+        bool lost = base && guard_is_lost(LOAD_RELAXED(&copy->box_mapping[box]));
+        if (lost && LOAD_ACQUIRE(&copy->box[box]) == base)   /* not of another mailbox by now */
             return false;
+    }
     return true;
 }
 
@@ -71,10 +74,9 @@ static bool was_removed(struct sc_domain *domain)
 }
 
 /* One round: the failures and the newest configuration that any intact copy knows of. */
-static uint64_t gather(struct sc_domain *domain, uint64_t *config)
+static uint64_t gather(struct sc_domain *domain, int count, uint64_t *config)
 {
     uint64_t failed = 0;
-    int count = LOAD_ACQUIRE(&domain->copy_count);
     *config = 0;
     for (int i = 0; i < count; i++) {
         struct copy *copy = &domain->copies[i];
@@ -90,9 +92,8 @@ static uint64_t gather(struct sc_domain *domain, uint64_t *config)
     return failed;
 }
 
-static void list_intact(struct view *view, uint64_t failed)
+static void list_intact(struct view *view, int count, uint64_t failed)
 {
-    int count = LOAD_ACQUIRE(&view->domain->copy_count);
     view->count = 0;
     for (int i = 0; i < count; i++)
         if (!(failed >> i & 1) && view->count < (int)(sizeof view->copy / sizeof *view->copy))
@@ -105,15 +106,17 @@ int view_refresh(struct view *view)
     struct sc_domain *domain = view->domain;
     for (;;) {
         uint32_t faults = LOAD_ACQUIRE(&guard_faults);
-        uint64_t config, failed = gather(domain, &config);
-        if (config && config_count(config) > LOAD_ACQUIRE(&domain->copy_count)) {
-            int rc = domain_adopt_copy(domain, LOAD_ACQUIRE(&domain->copy_count));
+        /* Once: a copy that another thread adds meanwhile may be one that was not found. */
+        int count = LOAD_ACQUIRE(&domain->copy_count);
+        uint64_t config, failed = gather(domain, count, &config);
+        if (config && config_count(config) > count) {
+            int rc = domain_adopt_copy(domain, count);
             if (rc)
                 return rc;
             continue;
         }
-        list_intact(view, failed);
-        for (int i = 0; i < LOAD_ACQUIRE(&domain->copy_count); i++)
+        list_intact(view, count, failed);
+        for (int i = 0; i < count; i++)
             if (failed >> i & 1)
                 STORE_RELAXED(&domain->copies[i].failed, true);
         bool told = true;
