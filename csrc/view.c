@@ -74,6 +74,25 @@ static bool was_removed(struct sc_domain *domain)
     return false;
 }
 
+/* As carry() compares them, or it and gather() could go round in a circle. */
+static int64_t years_ahead(uint64_t config, uint64_t other)
+{
+    return (int64_t)((config_version(config) - config_version(other)) << (64 - SEAL_BITS + 8));
+}
+
+/* Completes a walk that was left half done. False if this copy has another configuration: a newer
+ * one, and we look again; or one of the same age, which no walk leaves behind another copy's, so
+ * this copy has failed. */
+static bool spread(struct copy *copy, uint64_t config)
+{
+    uint64_t value = sealed_value(config);
+    if (carry(&header_of(copy)->config, AGE_CONFIG, &value) || value == sealed_value(config))
+        return true;                                 /* a broken word is found by the next look */
+    if (years_ahead(seal(value), config) == 0)
+        STORE_RELAXED(&copy->failed, true);
+    return false;
+}
+
 /* One round: the failures and the newest configuration that any intact copy knows of. */
 static uint64_t gather(struct sc_domain *domain, int count, uint64_t *config)
 {
@@ -87,7 +106,7 @@ static uint64_t gather(struct sc_domain *domain, int count, uint64_t *config)
         }
         failed |= sealed_value(LOAD_ACQUIRE(&header_of(copy)->failed)); /* [V1] */
         uint64_t shown = LOAD_ACQUIRE(&header_of(copy)->config);        /* [V1] */
-        if (config_ok(shown) && (!*config || config_version(shown) > config_version(*config)))
+        if (config_ok(shown) && (!*config || years_ahead(shown, *config) > 0))
             *config = shown;
     }
     return failed;
@@ -130,11 +149,8 @@ int view_refresh(struct view *view)
             if (failed >> i & 1)
                 bury(&domain->copies[i], failed);
         bool told = true;
-        uint64_t newest = sealed_value(config);      /* completes a walk left half done */
-        for (int i = 0; i < view->count; i++) {
-            told = fail_in(view->copy[i], failed) && told;
-            carry(&header_of(view->copy[i])->config, AGE_CONFIG, &newest);
-        }
+        for (int i = 0; i < view->count; i++)
+            told = fail_in(view->copy[i], failed) && spread(view->copy[i], config) && told;
         if (view->count == 0) {
             if (was_removed(domain))
                 return SC_REMOVED;

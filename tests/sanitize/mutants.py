@@ -1,0 +1,119 @@
+"""Broken variants of the core, one or more per tool: a tool that never spoke proves nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from prove.mutants import Edit, Mutant
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    mutant: Mutant
+    tool: str  # asan, tsan, valgrind, or fuzz
+    program: str  # test_core, stress, fuzz_open, fuzz_read
+    arguments: tuple[str, ...] = ()
+    short: bool = False  # also in the short form
+
+
+def _one(name: str, breaks: str, file: str, old: str, new: str) -> Mutant:
+    return Mutant(name, breaks, (Edit(file, old, new),))
+
+
+CASES = (
+    Case(
+        _one(
+            "receiver-never-freed",
+            "no leak",
+            "join.c",
+            "        sc_receiver_close(r);\n    free(r);\n",
+            "        sc_receiver_close(r);\n",
+        ),
+        "asan",
+        "stress",
+        ("threads_inside_a_handle_are_sent_away_when_it_is_closed",),
+        short=True,
+    ),
+    Case(
+        _one(
+            "receiver-list-read-without-atomics",
+            "no data race",
+            "lane.c",
+            "uint64_t state = LOAD_ACQUIRE(&receiver_of(d, copy, box, r)->owner.state);",
+            "uint64_t state = *(uint64_t *)&receiver_of(d, copy, box, r)->owner.state;",
+        ),
+        "tsan",
+        "stress",
+        ("eager_traffic_survives_failing_copies",),
+        short=True,
+    ),
+    Case(
+        _one(
+            "header-word-left-unset",
+            "nothing uninitialised is used",
+            "send.c",
+            "    header->op_or_addressed = extra;\n",
+            "    (void)extra;\n",
+        ),
+        "valgrind",
+        "stress",
+        ("threads_inside_a_handle_are_sent_away_when_it_is_closed", "5"),
+    ),
+    Case(
+        _one(
+            "seals-not-checked",
+            "a damaged word is noticed",
+            "seal.h",
+            "    return (word & 0xffff) == seal_check(sealed_value(word));",
+            "    return word != 0;",
+        ),
+        "fuzz",
+        "fuzz_read",
+    ),
+    Case(
+        _one(
+            "payload-not-checked",
+            "a damaged payload is noticed",
+            "receive.c",
+            "        crc32c(0, to, head->bytes) != head->payload_crc)\n",
+            "        crc32c(0, to, 0) != 0)\n",
+        ),
+        "fuzz",
+        "fuzz_read",
+        short=True,
+    ),
+    Case(
+        _one(
+            "message-length-not-checked",
+            "memory safety",
+            "lane.c",
+            "header->bytes <= d->boxes[box].params.message_bytes",
+            "d->boxes[box].params.message_bytes > 0",
+        ),
+        "fuzz",
+        "fuzz_read",
+    ),
+    Case(
+        _one(
+            "file-left-open-after-a-bad-header",
+            "no leak",
+            "segment.c",
+            "    if (rc) {\n        close(fd);\n        memset(out, 0, sizeof *out);\n    }\n",
+            "    if (rc)\n        memset(out, 0, sizeof *out);\n",
+        ),
+        "fuzz",
+        "fuzz_open",
+        short=True,
+    ),
+    Case(
+        _one(
+            "deadline-not-looked-at",
+            "bounded time",
+            "receive.c",
+            "        if (r->now >= deadline)\n            return SC_TIMEOUT;\n",
+            "",
+        ),
+        "fuzz",
+        "fuzz_read",
+    ),
+)

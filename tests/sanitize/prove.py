@@ -1,0 +1,173 @@
+"""Sanitizers, valgrind and fuzzers over the C core: one part of the proof.
+
+    python tests/sanitize/prove.py --effort short|full --out FILE [--only WORD]
+
+See README.md beside this file.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path[0] = str(Path(__file__).parents[1])  # here, `prove` is this file
+
+from prove.mutants import mutated_sources
+from prove.results import Caught, Claim, Report, main
+from sanitize import builds, runs
+from sanitize.mutants import CASES, Case
+
+HERE = "python tests/sanitize/prove.py --effort"
+VALGRIND_STRESS = "threads_inside_a_handle_are_sent_away_when_it_is_closed"
+TARGETS = {
+    "fuzz_open": "a segment of any bytes is opened, read and used without crash, hang or leak",
+    "fuzz_read": "wounds in a domain at work: no crash, no hang, no wrong delivery",
+}
+TOOLS = {tool.name: tool for tool in (builds.ASAN, builds.TSAN, builds.VALGRIND)}
+SAYS = {
+    "asan": "no invalid access, no undefined behaviour, no leak",
+    "tsan": "no data race",
+    "valgrind": "no invalid access, nothing uninitialised used, no leak",
+}
+SHORT_RUNS = {"fuzz_open": 500, "fuzz_read": 400}
+FULL_SECONDS = 230
+
+
+def usable(report: Report) -> list[str]:
+    """The tools that can be had here; the others are named in the report."""
+    found = []
+    for name, tool in TOOLS.items():
+        if tool.runner and not shutil.which(tool.runner[0]):
+            report.missing.append(f"{tool.runner[0]}: not installed")
+        else:
+            found.append(name)
+    if not builds.clang_with_fuzzer():
+        report.missing.append("guidance of the fuzzers: no clang with libFuzzer; random mutation")
+    return found
+
+
+def checks(tool: str, effort: str) -> list[tuple[str, tuple[str, ...]]]:
+    """Program and arguments, one per run."""
+    unit = [("test_core", (name,)) for name in runs.names("test_core.c")]
+    stress = [("stress", (name,)) for name in runs.names("stress.c")]
+    if tool == "valgrind":  # fifty times slower, one thread at a time
+        chosen = [VALGRIND_STRESS, "eager_traffic_survives_failing_copies"]
+        stress = [("stress", (name, "10")) for name in chosen[: 1 if effort == "short" else 2]]
+        return (
+            [("test_core", (n,)) for n in VALGRIND_UNITS] if effort == "short" else unit
+        ) + stress
+    return unit + stress * (1 if effort == "short" else 5)
+
+
+VALGRIND_UNITS = (
+    "the_first_proposal_is_everybodys_decision",
+    "a_walk_goes_on_behind_a_failed_copy",
+    "a_cut_mapping_reads_as_zeros_in_every_thread",
+)
+
+
+def programs(tool: str, csrc: Path = builds.CSRC) -> dict[str, Callable[[], Path]]:
+    cc = builds.compiler() or "cc"
+    return {
+        "test_core": lambda: builds.build_unit_tests(TOOLS[tool], cc, csrc),
+        "stress": lambda: builds.build_stress(TOOLS[tool], cc, csrc),
+    }
+
+
+def run_tool(report: Report, tool: str) -> None:
+    began, failed, count = time.monotonic(), "", 0
+    made = programs(tool)
+    for program, arguments in checks(tool, report.effort):
+        outcome = runs.run(made[program](), TOOLS[tool], *arguments)
+        count += 1
+        if not outcome.passed:
+            failed = f"{program} {' '.join(arguments)}\n{outcome.output[-4000:]}"
+            break
+    report.claims.append(
+        Claim(
+            f"{tool}: C tests",
+            SAYS[tool],
+            not failed,
+            {"runs": count},
+            time.monotonic() - began,
+            f"{HERE} {report.effort} --only {tool}",
+            failed,
+        )
+    )
+
+
+def run_target(report: Report, target: str) -> None:
+    tool, cc = builds.fuzz_tool()
+    program = builds.build_fuzz(target, tool, cc or "cc")
+    amount = {"runs": SHORT_RUNS[target]} if report.effort == "short" else {"seconds": FULL_SECONDS}
+    outcome, inputs = runs.fuzz(program, tool, target, **amount)
+    report.claims.append(
+        Claim(
+            f"{target}, {tool.name}",
+            TARGETS[target],
+            outcome.passed,
+            {"inputs": inputs},
+            outcome.seconds,
+            f"{HERE} {report.effort} --only {target}",
+            "" if outcome.passed else outcome.output[-4000:],
+        )
+    )
+
+
+def try_mutant(case: Case, folder: Path) -> runs.Outcome:
+    tree = mutated_sources(case.mutant, folder)
+    if case.tool != "fuzz":
+        program = programs(case.tool, tree)[case.program]()
+        return runs.run(program, TOOLS[case.tool], *case.arguments)
+    tool, cc = builds.fuzz_tool()
+    program = builds.build_fuzz(case.program, tool, cc or "cc", tree)
+    return runs.fuzz(program, tool, case.program, runs=8000)[0]
+
+
+def run_mutant(report: Report, case: Case) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        outcome = try_mutant(case, Path(folder))
+    report.caught.append(
+        Caught(
+            case.mutant.name,
+            case.mutant.breaks,
+            not outcome.passed,
+            f"{HERE} {report.effort} --only {case.mutant.name}",
+            outcome.evidence,
+            outcome.seconds,
+        )
+    )
+
+
+def only() -> str:
+    """The word after --only, taken out of the command line."""
+    if "--only" not in sys.argv:
+        return ""
+    at = sys.argv.index("--only")
+    word = sys.argv[at + 1]
+    del sys.argv[at : at + 2]
+    return word
+
+
+def prove(report: Report, word: str = "") -> None:
+    tools = usable(report)
+    for tool in tools:
+        if not word or word == tool:
+            run_tool(report, tool)
+    for target in TARGETS:
+        if not word or word == target:
+            run_target(report, target)
+    for case in CASES:
+        wanted = case.short or report.effort == "full" if not word else word == case.mutant.name
+        if wanted and case.tool in (*tools, "fuzz"):
+            run_mutant(report, case)
+
+
+if __name__ == "__main__":
+    chosen = only()
+    sys.exit(main("sanitize", lambda report: prove(report, chosen)))
