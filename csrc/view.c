@@ -80,36 +80,43 @@ static int64_t years_ahead(uint64_t config, uint64_t other)
     return (int64_t)((config_version(config) - config_version(other)) << (64 - SEAL_BITS + 8));
 }
 
-/* Completes a walk that was left half done. False if this copy has another configuration: a newer
- * one, and we look again; or one of the same age, which no walk leaves behind another copy's, so
- * this copy has failed. */
-static bool spread(struct copy *copy, uint64_t config)
-{
-    uint64_t value = sealed_value(config);
-    if (carry(&header_of(copy)->config, AGE_CONFIG, &value) || value == sealed_value(config))
-        return true;                                 /* a broken word is found by the next look */
-    if (years_ahead(seal(value), config) == 0)
-        STORE_RELAXED(&copy->failed, true);
-    return false;
-}
-
-/* One round: the failures and the newest configuration that any intact copy knows of. */
+/* One round: the failures that any intact copy knows of, and then the newest configuration of the
+ * copies that are left: a copy that others have given up may show one that they never knew. */
 static uint64_t gather(struct sc_domain *domain, int count, uint64_t *config)
 {
     uint64_t failed = 0;
-    *config = 0;
     for (int i = 0; i < count; i++) {
         struct copy *copy = &domain->copies[i];
-        if (!copy->table || !looks_intact(copy) || !boxes_intact(copy)) {
+        if (!copy->table || !looks_intact(copy) || !boxes_intact(copy))
             failed |= UINT64_C(1) << i;
+        else
+            failed |= sealed_value(LOAD_ACQUIRE(&header_of(copy)->failed)); /* [V1] */
+    }
+    *config = 0;
+    for (int i = 0; i < count; i++) {
+        if (failed >> i & 1)
             continue;
-        }
-        failed |= sealed_value(LOAD_ACQUIRE(&header_of(copy)->failed)); /* [V1] */
-        uint64_t shown = LOAD_ACQUIRE(&header_of(copy)->config);        /* [V1] */
+        uint64_t shown = LOAD_ACQUIRE(&header_of(&domain->copies[i])->config); /* [V1] */
         if (config_ok(shown) && (!*config || years_ahead(shown, *config) > 0))
             *config = shown;
     }
     return failed;
+}
+
+/* Completes a walk that was left half done. False: look again, because this copy has a newer
+ * configuration, or another one of the same age. The latter is what somebody decided who had
+ * given up an earlier copy; that was told first, so the next look finds it. If it does not, no
+ * walk has written this, and the copy has failed. */
+static bool spread(struct sc_domain *domain, int count, struct copy *copy, uint64_t config,
+                   uint64_t failed)
+{
+    uint64_t value = sealed_value(config), again;
+    if (carry(&header_of(copy)->config, AGE_CONFIG, &value) || value == sealed_value(config))
+        return true;                                 /* a broken word is found by the next look */
+    if (years_ahead(seal(value), config) == 0 && gather(domain, count, &again) == failed &&
+        again == config)
+        STORE_RELAXED(&copy->failed, true);
+    return false;
 }
 
 /* The failed copy is told as well, if it can be: it may look sound to somebody who misses all this
@@ -150,7 +157,8 @@ int view_refresh(struct view *view)
                 bury(&domain->copies[i], failed);
         bool told = true;
         for (int i = 0; i < view->count; i++)
-            told = fail_in(view->copy[i], failed) && spread(view->copy[i], config) && told;
+            told = fail_in(view->copy[i], failed) &&
+                   spread(domain, count, view->copy[i], config, failed) && told;
         if (view->count == 0) {
             if (was_removed(domain))
                 return SC_REMOVED;
