@@ -112,7 +112,8 @@ static inline bool view_is_current(const struct view *view)
 }
 
 /* ---- agree.c ---- */
-enum age_shift { AGE_OWNER = 26, AGE_IDENTITY = 40, AGE_CELL = 2, AGE_CONFIG = 8, AGE_PAGES = 0 };
+enum age_shift { AGE_OWNER = 26, AGE_IDENTITY = 40, AGE_CELL = 2, AGE_CONFIG = 8,
+                 AGE_EXTENT = 36 };
 int carry(word_t *word, enum age_shift shift, uint64_t *estimate);
 struct copy *view_next(const struct view *view, uint64_t serial);
 int agree(struct view *view, struct place where, enum age_shift shift, uint64_t proposal,
@@ -163,6 +164,7 @@ int mailbox_use(struct view *view, int box);         /* for a handle: counts it 
 int mailbox_visit(struct view *view, int box);       /* until mailbox_leave */
 static inline void mailbox_leave(struct sc_domain *d, int box) { COUNT_DOWN(&d->boxes[box].visits); }
 void mailbox_return_pages(struct view *view, int box);
+int extent_take(struct view *view, int box, uint64_t pages, uint64_t *offset);
 static inline struct mailbox_head *mailbox_head(const struct copy *copy, int box)
 {
     return (struct mailbox_head *)LOAD_RELAXED(&copy->box[box]);

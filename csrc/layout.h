@@ -80,7 +80,7 @@ struct segment_header {
     word_t born;                    /* sealed 1 once every copy has its name */
     word_t removed;                 /* sealed 1 once the domain is being removed */
     char pad1[32];
-    word_t extent_end;              /* sealed: pages given out */
+    word_t extent_end;              /* sealed version:12 | pages given out:30 | last taker's box:6 */
     struct owner_record replacer;
     char pad2[PAGE_BYTES - 1024 - 96];
 };
@@ -209,6 +209,17 @@ static inline struct extent_layout extent_layout(const struct sc_mailbox_params 
     at.bytes = round_up(at.slots_at + (uint64_t)senders * p->capacity * at.slot_bytes, PAGE_BYTES);
     return at;
 }
+
+#define EXTENT_PAGES_MAX (UINT64_C(1) << 30)
+
+/* The taker is in it, so that two who take as much at once do not both find what they proposed. */
+static inline uint64_t extent_end(uint64_t version, uint64_t pages, int box)
+{
+    return (version & 0xfff) << 36 | pages << 6 | (uint64_t)box;
+}
+
+static inline uint64_t extent_version(uint64_t value) { return value >> 36; }
+static inline uint64_t extent_pages(uint64_t value) { return value >> 6 & (EXTENT_PAGES_MAX - 1); }
 
 static inline uint64_t sender_at(uint32_t lane)
 {

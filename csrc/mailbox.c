@@ -254,18 +254,22 @@ static int claim_entry(struct view *view, struct owner *owner)
     return SC_NO_LANE;
 }
 
-static int take_pages(struct view *view, uint64_t pages, uint64_t *offset)
+/* Pages behind all that were ever given out. `box` is the caller's own entry. */
+int extent_take(struct view *view, int box, uint64_t pages, uint64_t *offset)
 {
     struct place where = {-1, offsetof(struct segment_header, extent_end)};
     for (;;) {
         uint64_t end, decided;
-        int rc = settle(view, where, AGE_PAGES, &end);
+        int rc = settle(view, where, AGE_EXTENT, &end);
         if (rc)
             return rc;
-        if ((rc = agree_while_frozen(view, where, AGE_PAGES, end + pages, &decided)))
+        if (extent_pages(end) + pages >= EXTENT_PAGES_MAX)
+            return SC_NO_SPACE;
+        uint64_t wanted = extent_end(extent_version(end) + 1, extent_pages(end) + pages, box);
+        if ((rc = agree_while_frozen(view, where, AGE_EXTENT, wanted, &decided)))
             return rc;
-        if (decided == end + pages) {
-            *offset = end * PAGE_BYTES;
+        if (decided == wanted) {
+            *offset = extent_pages(end) * PAGE_BYTES;
             return 0;
         }
     }
@@ -275,7 +279,7 @@ static int make_extent(struct view *view, int box, struct directory_entry *e)
 {
     struct sc_domain *d = view->domain;
     struct mailbox *m = &d->boxes[box];
-    int rc = take_pages(view, e->bytes / PAGE_BYTES, &e->offset);
+    int rc = extent_take(view, box, e->bytes / PAGE_BYTES, &e->offset);
     e->crc = entry_crc(e);
     for (int i = 0; rc == 0 && i < view->count; i++)
         copy_to_shared(directory_of(d, view->copy[i], box), e,

@@ -207,7 +207,7 @@ static int copy_everything(struct view *view, struct copy *to)
 {
     struct sc_domain *d = view->domain;
     struct place end = {-1, offsetof(struct segment_header, extent_end)};
-    int rc = carry_word(view, to, end, AGE_PAGES);
+    int rc = carry_word(view, to, end, AGE_EXTENT);
     if (rc == 0)
         rc = carry_owner(view, to, replacer_at);
     for (uint32_t lane = 0; rc == 0 && lane < d->params.senders; lane++)
@@ -305,15 +305,16 @@ static int make_segment(struct view *view, int serial, struct copy *out)
     struct place end = {-1, offsetof(struct segment_header, extent_end)};
     struct segment_fixed fixed = d->fixed;           /* not what a copy says now: nobody checked it */
     struct stat st;
-    uint64_t pages;
-    int rc = settle(view, end, AGE_PAGES, &pages);
+    uint64_t taken;
+    int rc = settle(view, end, AGE_EXTENT, &taken);
     if (rc)
         return rc;
     if (fstat(view->copy[0]->fd, &st) != 0)
         return -errno;
     fixed.serial = (uint64_t)serial;
     segment_unlink(d->name, fixed.serial);           /* left by a replacer that died */
-    return segment_create(&fixed, pages * PAGE_BYTES, st.st_mode, (int64_t)st.st_gid, out);
+    return segment_create(&fixed, extent_pages(taken) * PAGE_BYTES, st.st_mode, (int64_t)st.st_gid,
+                          out);
 }
 
 static int freeze_and_copy(struct view *view, struct copy *new_copy, uint64_t deadline)

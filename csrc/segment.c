@@ -83,7 +83,7 @@ static void format_table(struct copy *copy, const struct segment_fixed *fixed)
     STORE_RELAXED(&h->failed, seal(0));
     STORE_RELAXED(&h->born, seal(0));
     STORE_RELAXED(&h->removed, seal(0));
-    STORE_RELAXED(&h->extent_end, seal(fixed->table_bytes / PAGE_BYTES));
+    STORE_RELAXED(&h->extent_end, seal(extent_end(0, fixed->table_bytes / PAGE_BYTES, 0)));
     format_owner(&h->replacer);
     for (uint32_t lane = 0; lane < fixed->senders; lane++) {
         struct sender_record *s = sender_of(copy, lane);

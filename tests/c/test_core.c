@@ -210,6 +210,33 @@ static void racing_proposers_decide_alike(void)
     sc_domain_close(d);
 }
 
+static void *take_extents(void *argument)
+{
+    struct race *me = argument;
+    struct view view;
+    CHECK(view_open(&view, me->domain) == 0);
+    for (int round = 0; round < 500; round++) {
+        pthread_barrier_wait(me->start);
+        CHECK(extent_take(&view, me->number, 1 + (uint64_t)(me->number / 2), &me->seen[round]) == 0);
+    }
+    return NULL;
+}
+
+/* Two of them take one page at a time, two take two: equal and different proposals race. */
+static void extents_taken_at_once_do_not_overlap(void)
+{
+    sc_domain *d = new_domain(3);
+    struct race *racers = calloc(THREADS, sizeof *racers);
+    static unsigned char taken[THREADS * 500 * 2 + 16];
+    race(take_extents, racers, d);
+    for (int i = 0; i < THREADS; i++)
+        for (int round = 0; round < 500; round++)
+            for (int page = 0; page <= i / 2; page++)
+                CHECK(taken[racers[i].seen[round] / PAGE_BYTES + (uint64_t)page]++ == 0);
+    free(racers);
+    sc_domain_close(d);
+}
+
 /* ---- owners ---- */
 
 static void *claim(void *argument)
@@ -307,6 +334,7 @@ static const struct { const char *name; void (*run)(void); } tests[] = {
     TEST(garbage_in_every_copy_is_a_lost_domain),
     TEST(ages_are_compared_across_their_wrap),
     TEST(racing_proposers_decide_alike),
+    TEST(extents_taken_at_once_do_not_overlap),
     TEST(one_of_many_claimants_gets_the_place),
     TEST(a_claim_taken_back_is_noticed_by_its_holder),
     TEST(a_cut_mapping_reads_as_zeros_in_every_thread),
