@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from shmcast.realtime.demand import overload
 from shmcast.realtime.fixed_priority import Undecided, response_time, response_times
@@ -212,7 +212,7 @@ def _search(task: Task, name: str, was: int, far: int, fits: Callable[[Task], bo
     """The value nearest to `was` that fits, between it and `far`; every answer was tested."""
 
     def changed(value: int) -> Task:
-        values = {name: value}
+        values: dict[str, Any] = {name: value}
         if name == "work_ns":
             values["locked_ns"] = min(task.locked_ns, value)
         return replace(task, **values)
