@@ -152,6 +152,7 @@ int sc_receive_many(sc_receiver *receiver, void *buffer, uint64_t size, uint64_t
 int sc_view(sc_receiver *receiver, uint64_t deadline, struct sc_message *out, const void **data);
 int sc_view_release(sc_receiver *receiver);
 uint64_t sc_receiver_depth(sc_receiver *receiver);
+int sc_receiver_decide_by_schedule(sc_receiver *receiver);  /* `timing`; see sc_rt_decide */
 
 /* Clock, and faults for tests: they change this process only, or one copy. */
 uint64_t sc_now(void);

@@ -39,6 +39,7 @@ struct decider {
     struct view view;
     _Atomic bool stop;
     _Atomic uint64_t violations;
+    uint64_t look_for_dead;
     word_t read_to[SC_SENDERS_MAX];                  /* [D2] */
     struct pending *pending;                         /* senders * capacity */
     word_t *outcome;                                 /* (position + 1) << 2 | decision [D1] */
@@ -300,25 +301,46 @@ static void bury_dead(struct decider *d)
             reap_receiver(&d->view, r->box, slot);
 }
 
+/* One look at everything. *wake: when to look again. */
+static int decide_once(struct decider *d, uint64_t *wake)
+{
+    struct sc_receiver *r = d->receiver;
+    if (sys_now() >= d->look_for_dead) {
+        d->look_for_dead = sys_now() + LIVENESS_NS;
+        bury_dead(d);
+    }
+    int rc = view_is_current(&d->view) ? 0 : view_refresh(&d->view);
+    if (rc)
+        return rc;                                   /* lost or removed: the application is told */
+    *wake = sys_now() + r->domain->params.bounds.poll_ns;
+    for (uint32_t lane = 0; lane < r->domain->params.senders; lane++)
+        look_at_lane(d, lane, sys_now(), wake);
+    return 0;
+}
+
 static void *decide_every_poll(void *argument)
 {
     struct decider *d = argument;
-    struct sc_receiver *r = d->receiver;
-    uint64_t poll = r->domain->params.bounds.poll_ns;
-    uint64_t look_for_dead = 0;
-    while (!LOAD_ACQUIRE(&d->stop)) {
-        if (sys_now() >= look_for_dead) {
-            look_for_dead = sys_now() + LIVENESS_NS;
-            bury_dead(d);
-        }
-        if (!view_is_current(&d->view) && view_refresh(&d->view))
-            break;                                   /* lost or removed: the application is told */
-        uint64_t wake = sys_now() + poll;
-        for (uint32_t lane = 0; lane < r->domain->params.senders; lane++)
-            look_at_lane(d, lane, sys_now(), &wake);
+    uint64_t wake;
+    while (!LOAD_ACQUIRE(&d->stop) && decide_once(d, &wake) == 0)
         sys_sleep_until(wake);
-    }
     return NULL;
+}
+
+/* A schedule decides from now on, by calling decider_round() at least every p. */
+int sc_receiver_decide_by_schedule(sc_receiver *r)
+{
+    if (!r->decider)
+        return SC_INVALID;
+    if (!EXCHANGE(&r->decider->stop, true))
+        pthread_join(r->decider->thread, NULL);
+    return 0;
+}
+
+int decider_round(struct sc_receiver *r)
+{
+    uint64_t wake;
+    return decide_once(r->decider, &wake);
 }
 
 int decider_start(struct sc_receiver *r)
@@ -348,8 +370,8 @@ int decider_start(struct sc_receiver *r)
 void decider_stop(struct sc_receiver *r)
 {
     struct decider *d = r->decider;
-    STORE_RELEASE(&d->stop, true);
-    pthread_join(d->thread, NULL);
+    if (!EXCHANGE(&d->stop, true))
+        pthread_join(d->thread, NULL);
     free(d->pending);
     free(d->outcome);
     free(d);

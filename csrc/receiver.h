@@ -61,6 +61,7 @@ int pick_timing(struct sc_receiver *r, struct run *run);
 
 int decider_start(struct sc_receiver *r);
 void decider_stop(struct sc_receiver *r);
+int decider_round(struct sc_receiver *r);
 
 int receiver_enter(struct sc_receiver *r, uint64_t deadline); /* takes the handle's turn */
 void receiver_exit(struct sc_receiver *r);

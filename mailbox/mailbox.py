@@ -131,6 +131,11 @@ class Mailbox(Closing):
         return Receiver(self._segments, self._box, self.message_size, timeout, Wait(wait))
 
     @property
+    def index(self) -> int:
+        """In its domain."""
+        return self._box
+
+    @property
     def copies(self) -> list[CopyState]:
         return self._segments.copies()
 

@@ -250,6 +250,11 @@ class Receiver(Closing):
         return _ViewBlock(self, deadline)
 
     @property
+    def handle(self) -> Any:
+        """The C core's, for shmcast.mailbox.scheduled."""
+        return self._handle()
+
+    @property
     def depth(self) -> int:
         """Messages sent and not yet received here."""
         return len(self._ready) + int(lib.sc_receiver_depth(self._handle()))

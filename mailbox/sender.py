@@ -117,6 +117,11 @@ class Sender(Closing):
         segments.use(self)
 
     @property
+    def handle(self) -> Any:
+        """The C core's, for shmcast.mailbox.scheduled."""
+        return self._handle()
+
+    @property
     def id(self) -> int:
         """As in Message.sender."""
         return int(lib.sc_sender_id(self._handle()))
