@@ -182,8 +182,8 @@ struct turn {
     _Atomic uint32_t taken;
     _Atomic bool ended;                              /* nobody gets a turn any more */
 };
-int turn_wait(struct turn *turn, uint64_t deadline); /* 0, SC_TIMEOUT, SC_CLOSED */
-static inline int turn_take(struct turn *turn, uint64_t deadline)
+int turn_wait(struct turn *turn, uint64_t *deadline); /* 0, SC_TIMEOUT, SC_CLOSED */
+static inline int turn_take(struct turn *turn, uint64_t *deadline)
 {
     uint32_t free = 0;
     return CAS_ACQ_REL(&turn->taken, &free, 1) ? 0 : turn_wait(turn, deadline);
@@ -199,6 +199,10 @@ static inline uint64_t absolute(uint64_t deadline)
     return deadline == FOREVER || !(deadline & relative) ? deadline
                                                          : sys_now() + (deadline & ~relative);
 }
+
+/* Whoever waits first makes an operation's deadline absolute, for all who wait after: several waits
+ * in one operation end at one moment. */
+static inline uint64_t pin(uint64_t *deadline) { return *deadline = absolute(*deadline); }
 
 static inline int check_usable(const struct sc_domain *domain)
 {
@@ -259,7 +263,7 @@ int lane_tail(struct view *view, int box, uint32_t lane, uint64_t *position);
 void lane_members(struct view *view, int box, struct lane_view *own);
 int lane_room(struct view *view, int box, uint32_t lane, struct lane_view *own);
 int lane_wait_room(struct view *view, int box, uint32_t lane, struct lane_view *own,
-                   uint32_t count, uint64_t deadline, _Atomic bool *closing);
+                   uint32_t count, uint64_t *deadline, _Atomic bool *closing);
 
 /* ---- resolve.c ---- */
 static inline uint64_t intent_busy(uint64_t op) { return op << 1; }

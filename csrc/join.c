@@ -163,7 +163,7 @@ int sc_receiver_open(sc_domain *d, int box, uint64_t deadline, sc_receiver **out
     return 0;
 }
 
-int receiver_enter(struct sc_receiver *r, uint64_t deadline)
+int receiver_enter(struct sc_receiver *r, uint64_t *deadline)
 {
     if (r->fork_generation != sys_fork_generation())
         return SC_FORKED;
@@ -201,7 +201,8 @@ void sc_receiver_free(sc_receiver *r)
 int sc_receiver_leave(sc_receiver *r)
 {
     const struct sc_bounds *b = &r->domain->params.bounds;
-    int rc = receiver_enter(r, FOREVER);
+    uint64_t forever = FOREVER;
+    int rc = receiver_enter(r, &forever);
     if (rc)
         return rc;
     if (!r->leaving) {

@@ -166,11 +166,11 @@ static int relieve(struct view *view, int box, uint32_t lane, struct lane_view *
 }
 
 int lane_wait_room(struct view *view, int box, uint32_t lane, struct lane_view *own,
-                   uint32_t count, uint64_t deadline, _Atomic bool *closing)
+                   uint32_t count, uint64_t *pinned, _Atomic bool *closing)
 {
     const struct sc_domain *d = view->domain;
     uint64_t since = 0, suspect_at = 0;
-    deadline = absolute(deadline);
+    const uint64_t deadline = pin(pinned);
     for (int spins = 0;; spins++) {
         int rc = view_is_current(view) ? 0 : view_refresh(view);
         if (rc == 0)

@@ -220,14 +220,14 @@ static bool has_left(const struct sc_receiver *r)
 }
 
 /* Waits for a run. */
-static int await_run(struct sc_receiver *r, uint64_t deadline, struct run *run)
+static int await_run(struct sc_receiver *r, uint64_t *pinned, struct run *run)
 {
     uint64_t since = 0;
     for (;;) {
         int rc = pick(r, run);
         if (rc)
             return rc;
-        deadline = absolute(deadline);               /* once; only those who wait need it */
+        uint64_t deadline = pin(pinned);             /* only those who wait need it */
         if (!still_member(r) && (rc = not_member(r)) != SC_COPY_FAILED)
             return rc;
         bool blocked = is_blocked(r);
@@ -343,7 +343,7 @@ static void flush(struct sc_receiver *r)
 
 /* Fills `out` with what can be had without waiting, after waiting for the first. */
 static int receive_some(struct sc_receiver *r, unsigned char *buffer, uint64_t size,
-                        uint64_t deadline, struct sc_message *out, uint32_t max)
+                        uint64_t *deadline, struct sc_message *out, uint32_t max)
 {
     uint32_t n = 0;
     uint64_t used = 0;
@@ -370,10 +370,10 @@ int sc_receive_many(sc_receiver *r, void *buffer, uint64_t size, uint64_t deadli
 {
     if (max == 0)
         return 0;
-    int rc = receiver_enter(r, deadline);
+    int rc = receiver_enter(r, &deadline);
     if (rc)
         return rc;
-    rc = r->viewing ? SC_INVALID : receive_some(r, buffer, size, deadline, out, max);
+    rc = r->viewing ? SC_INVALID : receive_some(r, buffer, size, &deadline, out, max);
     flush(r);
     receiver_exit(r);
     return rc;
@@ -388,7 +388,7 @@ int sc_receive(sc_receiver *r, void *buffer, uint64_t size, uint64_t deadline,
 
 /* ---- views: the application reads the slot itself ---- */
 
-static int find_view(struct sc_receiver *r, uint64_t deadline, struct sc_message *out,
+static int find_view(struct sc_receiver *r, uint64_t *deadline, struct sc_message *out,
                      const void **data)
 {
     for (;;) {
@@ -419,10 +419,10 @@ static int find_view(struct sc_receiver *r, uint64_t deadline, struct sc_message
 
 int sc_view(sc_receiver *r, uint64_t deadline, struct sc_message *out, const void **data)
 {
-    int rc = receiver_enter(r, deadline);
+    int rc = receiver_enter(r, &deadline);
     if (rc)
         return rc;
-    rc = r->viewing ? SC_INVALID : find_view(r, deadline, out, data);
+    rc = r->viewing ? SC_INVALID : find_view(r, &deadline, out, data);
     if (rc == 0) {
         r->viewing = true;                           /* the cursor stays until the release */
         COUNT_UP(&r->domain->leases);
@@ -434,7 +434,8 @@ int sc_view(sc_receiver *r, uint64_t deadline, struct sc_message *out, const voi
 /* SC_LATE: evicted while reading, SC_COPY_FAILED: the copy died; what was read may be wrong. */
 int sc_view_release(sc_receiver *r)
 {
-    int rc = receiver_enter(r, FOREVER);
+    uint64_t forever = FOREVER;
+    int rc = receiver_enter(r, &forever);
     if (rc)
         return rc;
     if (r->viewing) {
@@ -455,8 +456,8 @@ int sc_view_release(sc_receiver *r)
 
 uint64_t sc_receiver_depth(sc_receiver *r)
 {
-    uint64_t depth = 0;
-    if (receiver_enter(r, sys_now()) != 0)
+    uint64_t depth = 0, now = sys_now();
+    if (receiver_enter(r, &now) != 0)
         return 0;
     for (uint32_t lane = 0; lane < r->domain->params.senders; lane++) {
         uint64_t tail;

@@ -63,7 +63,7 @@ int decider_start(struct sc_receiver *r);
 void decider_stop(struct sc_receiver *r);
 int decider_round(struct sc_receiver *r);
 
-int receiver_enter(struct sc_receiver *r, uint64_t deadline); /* takes the handle's turn */
+int receiver_enter(struct sc_receiver *r, uint64_t *deadline); /* takes the handle's turn */
 void receiver_exit(struct sc_receiver *r);
 void receiver_store_cursor(struct sc_receiver *r, uint32_t lane);
 int receiver_store_everything(struct sc_receiver *r);

@@ -87,7 +87,7 @@ int sc_sender_open(sc_domain *d, uint64_t deadline, sc_sender **out)
 
 uint64_t sc_sender_id(sc_sender *s) { return (uint64_t)incarnation(s) << 8 | s->lane; }
 
-static int enter(struct sc_sender *s, uint64_t deadline)
+static int enter(struct sc_sender *s, uint64_t *deadline)
 {
     if (s->fork_generation != sys_fork_generation())
         return SC_FORKED;
@@ -322,7 +322,7 @@ static int send_parts(struct sc_sender *s, const struct operation *op, struct sc
 int sc_send_many(sc_sender *s, uint64_t boxes, const struct sc_part *parts, uint32_t count,
                  uint64_t deadline, struct sc_receipt *out)
 {
-    struct operation op = {boxes, parts, count, deadline, NULL};
+    struct operation op = {boxes, parts, count, &deadline, NULL};
     if (count == 0 || count > SC_BATCH_MAX)
         return SC_INVALID;
     int rc = enter(s, op.deadline);
@@ -344,7 +344,7 @@ int sc_send(sc_sender *s, uint64_t boxes, const void *data, uint64_t bytes, uint
 int sc_send_packed(sc_sender *s, uint64_t boxes, const void *data, const uint64_t *sizes,
                    uint32_t count, uint64_t deadline, struct sc_receipt *out)
 {
-    struct operation op = {boxes, s->packed, count, deadline, NULL};
+    struct operation op = {boxes, s->packed, count, &deadline, NULL};
     if (count == 0 || count > SC_BATCH_MAX)
         return SC_INVALID;
     int rc = enter(s, op.deadline);
@@ -365,8 +365,8 @@ int sc_loan(sc_sender *s, int box, uint64_t bytes, uint64_t deadline, void **out
     if (box < 0 || box >= SC_MAILBOXES_MAX)
         return SC_INVALID;
     struct sc_part part = {NULL, bytes};
-    struct operation op = {UINT64_C(1) << box, &part, 1, deadline, NULL};
-    int rc = enter(s, deadline);
+    struct operation op = {UINT64_C(1) << box, &part, 1, &deadline, NULL};
+    int rc = enter(s, &deadline);
     if (rc)
         return rc;
     rc = s->loan.active ? SC_INVALID : check_boxes(s, op.boxes);
@@ -398,11 +398,11 @@ static void end_loan(struct sc_sender *s)
 
 int sc_loan_send(sc_sender *s, uint64_t bytes, uint64_t deadline, struct sc_receipt *out)
 {
-    int rc = enter(s, deadline);
+    int rc = enter(s, &deadline);
     if (rc)
         return rc;
     struct sc_part part = {s->loan.data, bytes};
-    struct operation op = {UINT64_C(1) << s->loan.box, &part, 1, deadline, s->loan.copy};
+    struct operation op = {UINT64_C(1) << s->loan.box, &part, 1, &deadline, s->loan.copy};
     if (!s->loan.active || bytes > s->loan.bytes)
         rc = SC_INVALID;
     else {
@@ -419,7 +419,8 @@ int sc_loan_send(sc_sender *s, uint64_t bytes, uint64_t deadline, struct sc_rece
 
 int sc_loan_drop(sc_sender *s)
 {
-    int rc = enter(s, FOREVER);
+    uint64_t forever = FOREVER;
+    int rc = enter(s, &forever);
     if (rc)
         return rc;
     if (s->loan.active)

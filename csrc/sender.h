@@ -36,7 +36,7 @@ struct operation {
     uint64_t boxes;
     const struct sc_part *parts;
     uint32_t count;
-    uint64_t deadline;
+    uint64_t *deadline;
     struct copy *in_place;                           /* this copy holds the payload already */
 };
 

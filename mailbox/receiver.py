@@ -178,11 +178,16 @@ class Receiver(Closing):
         ends = list(accumulate(sizes))
         return [data[end - size : end] for end, size in zip(ends, sizes, strict=True)]
 
-    def _take_turn(self, timeout: float | None) -> None:
-        """One thread at a time fetches: they share the buffer, and the order of what is left."""
+    def _take_turn(self, timeout: float | None) -> int:
+        """One thread at a time fetches: they share the buffer, and the order of what is left.
+
+        Returns when the operation has to be over: the wait for the turn is a part of it.
+        """
         wait = DEFAULT_TIMEOUT_S if timeout is None else min(timeout, threading.TIMEOUT_MAX)
+        end = time.monotonic_ns() + int(wait * 1e9)
         if not (self._turn.acquire(timeout=wait) if wait > 0 else self._turn.acquire(False)):
             raise error_from(lib.SC_TIMEOUT, self.name)
+        return end
 
     def receive(self, *, timeout: float | None = None) -> Message:
         """The next message in the one order; TimeoutError if none comes in time."""
@@ -194,7 +199,7 @@ class Receiver(Closing):
                 pass  # another thread was faster
         deadline = DEFAULT_DEADLINE if timeout is None else deadline_in(timeout)
         if not self._turn.acquire(False):
-            self._take_turn(timeout)
+            deadline = self._take_turn(timeout)
         try:
             return self._take_one(deadline)
         finally:
@@ -228,7 +233,7 @@ class Receiver(Closing):
             raise ValueError(f"{self.name}: max must be at least 1, not {max}")
         deadline = DEFAULT_DEADLINE if timeout is None else deadline_in(timeout)
         if not self._turn.acquire(False):
-            self._take_turn(timeout)
+            deadline = self._take_turn(timeout)
         try:
             return self._take_many(max, deadline)
         finally:
@@ -262,13 +267,12 @@ class Receiver(Closing):
     def leave(self, *, timeout: float | None = None) -> list[Message]:
         """Leaves the group, after reading what was sent before."""
         check(lib.sc_receiver_leave(self._handle()), self.name)
-        end = time.monotonic() + (DEFAULT_TIMEOUT_S if timeout is None else timeout)
-        self._take_turn(timeout)
+        deadline = self._take_turn(timeout)
         try:
             rest = list(self._ready)
             self._ready.clear()
             while True:
-                rest += self._fetch(deadline_in(max(0.0, end - time.monotonic())), _BATCH)
+                rest += self._fetch(deadline, _BATCH)
         except ValueError:  # closed: everything older than the exit time has been read
             pass
         finally:
