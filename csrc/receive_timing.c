@@ -8,7 +8,14 @@
  *
  * DEVIATION: the wait for nrd >= mu (line 29) is skipped where D is set already, since D never
  * changes again; and it ends at a deadline: if so many receivers are gone that there is no quorum,
- * the model is broken, which is counted, and D := LD still decides alike for everyone.
+ * the model is broken, which is counted, and D := LD still decides alike for everyone. The deadline
+ * counts from when this receiver noticed the message, since its clock may be one of the fast ones.
+ *
+ * DEVIATION: the paper's validity rests on nxp >= mu "when the first intact receiver reads the
+ * a-flag", because all intact ones begin within epsilon of each other (line 21). Threads do not:
+ * an intact one may begin at any time before ts + chi. So a receiver votes once nxp >= mu, or after
+ * ts + chi + epsilon, when no intact one can still come. Otherwise early receivers, fewer than mu,
+ * could use up the votes that count (nrd < mu) before a majority has been seen.
  *
  * [D1] outcome: release by the thread -> acquire by the application.
  * [D2] the application's position: release -> acquire by the thread, which stays behind a lap.
@@ -31,6 +38,7 @@ struct pending {
     uint64_t wait_until;
     uint64_t timestamp;
     uint64_t addressed;
+    uint64_t noticed;                                /* true time */
 };
 
 struct decider {
@@ -116,10 +124,10 @@ static uint32_t quorum_of(uint64_t addressed)
     return (n + 2) / 2;                              /* ⌈(N+1)/2⌉ */
 }
 
-/* After this there should have been a quorum long ago. */
-static uint64_t quorum_deadline(const struct sc_bounds *b, uint64_t timestamp)
+/* So long after its timestamp there should have been a quorum long ago. */
+static uint64_t quorum_patience(const struct sc_bounds *b)
 {
-    return timestamp + b->expiry_ns + b->receive_ns + b->send_ns + 2 * b->epsilon_ns;
+    return b->expiry_ns + b->receive_ns + b->send_ns + 2 * b->epsilon_ns;
 }
 
 /* For a dead sender's last message: decided by its receivers, or, when they are overdue or there
@@ -133,7 +141,7 @@ int timing_conclude(struct view *view, int box, uint32_t lane, uint64_t position
         if (slot_read_header(view, view->copy[i], box, lane, position, &head) == 0)
             m.timestamp = head.timestamp;
     }
-    bool overdue = clock_from(sys_now()) >= quorum_deadline(b, m.timestamp);
+    bool overdue = clock_from(sys_now()) >= m.timestamp + quorum_patience(b);
     uint64_t serial = 0;
     struct copy *copy;
     while ((copy = view_next(view, serial))) {
@@ -179,7 +187,11 @@ static int advance_in(struct decider *d, struct copy *copy, uint32_t lane, uint6
             return rc;
     }
     if (m->phase == PHASE_EPSILON) {
-        if (now < m->wait_until)
+        if ((rc = apply(&slot->decision, position, nothing, m, quorum, false, &f)))
+            return rc;
+        bool all_seen = f.nxp >= quorum || f.d != UNDECIDED;
+        if (now < m->wait_until ||
+            (!all_seen && local < m->timestamp + b->expiry_ns + b->epsilon_ns))
             return 0;
         uint64_t accepted = LOAD_ACQUIRE(&slot->accepted); /* [T2] */
         if (!seal_ok(accepted))
@@ -191,13 +203,13 @@ static int advance_in(struct decider *d, struct copy *copy, uint32_t lane, uint6
     }
     if ((rc = apply(&slot->decision, position, nothing, m, quorum, false, &f)))
         return rc;
-    uint64_t give_up = quorum_deadline(b, m->timestamp);
+    bool patient = now < m->noticed + quorum_patience(b);
     if (f.d == UNDECIDED && f.nrd < quorum) {        /* 29 */
-        if (local < give_up)
+        if (patient)
             return 0;
         COUNT_UP(&d->violations);
     }
-    if (f.d == UNDECIDED && !member && local < give_up)
+    if (f.d == UNDECIDED && !member && patient)
         return 0;
     if ((rc = apply(&slot->decision, position, conclude, m, quorum, false, &f)))
         return rc;
@@ -251,7 +263,8 @@ static bool notice(struct decider *d, uint32_t lane, uint64_t position, struct p
         if (here && slot_read_header(&d->view, copy, r->box, lane, position, &head) == 0) {
             *m = (struct pending){.tag = position + 1,
                                   .timestamp = head.timestamp,
-                                  .addressed = head.op_or_addressed};
+                                  .addressed = head.op_or_addressed,
+                                  .noticed = sys_now()};
             return true;
         }
         if (!seal_ok(word) && view_doubt(&d->view, copy, r->box))
@@ -283,9 +296,9 @@ static void look_at_lane(struct decider *d, uint32_t lane, uint64_t now, uint64_
             continue;
         }
         advance(d, lane, p, m, now);
-        if (m->phase == PHASE_EPSILON && m->wait_until < *wake)
+        if (m->phase == PHASE_EPSILON && m->wait_until > now && m->wait_until < *wake)
             *wake = m->wait_until;
-        if (m->phase == PHASE_QUORUM && now + QUORUM_POLL_NS < *wake)
+        else if ((m->phase == PHASE_EPSILON || m->phase == PHASE_QUORUM) && now + QUORUM_POLL_NS < *wake)
             *wake = now + QUORUM_POLL_NS;
         if (m->phase == PHASE_DONE)
             STORE_RELEASE(&d->outcome[index], (p + 1) << 2 | (uint64_t)m->taken); /* [D1] */
