@@ -244,6 +244,18 @@ static inline struct lane_head *lane_head_of(const struct sc_domain *d, const st
 {
     return (struct lane_head *)(LOAD_RELAXED(&copy->box[box]) + d->boxes[box].at.lanes_at) + lane;
 }
+static inline word_t *sender_histogram(const struct sc_domain *d, const struct copy *copy,
+                                       uint32_t lane)
+{
+    return (word_t *)(copy->table +
+                      sender_histogram_at(d->params.senders, d->params.mailboxes, lane));
+}
+static inline word_t *receiver_histogram(const struct sc_domain *d, const struct copy *copy, int box,
+                                         uint32_t slot)
+{
+    return (word_t *)(LOAD_RELAXED(&copy->box[box]) + d->boxes[box].at.histograms_at) +
+           slot * HISTOGRAM_WORDS;
+}
 static inline struct place receiver_place(const struct sc_domain *d, int box, uint32_t slot)
 {
     return (struct place){box, d->boxes[box].at.receivers_at +

@@ -286,6 +286,13 @@ static int copy_payload(struct sc_receiver *r, uint32_t lane, const struct slot 
     return still_member(r) ? 0 : not_member(r);
 }
 
+static void note_late(struct sc_receiver *r, uint64_t timestamp, uint64_t age)
+{
+    receiver_count(r, STAT_DELIVERED_LATE, 1);
+    overrun_note(&r->overruns, SC_DELIVERY_LATE, timestamp, age, r->late_after_ns);
+    r->was_late = true;
+}
+
 static void delivered(struct sc_receiver *r, uint32_t lane, const struct slot *head)
 {
     uint64_t age = clock_from(r->now) - head->timestamp;
@@ -293,6 +300,14 @@ static void delivered(struct sc_receiver *r, uint32_t lane, const struct slot *h
         receiver_count(r, STAT_VIOLATIONS, 1);       /* a clock was further off than ε */
     r->last_ts = head->timestamp;
     r->last_lane = lane;
+    uint32_t bucket = histogram_bucket((int64_t)age < 0 ? 0 : age);
+    r->histogram[bucket]++;
+    if (bucket < r->dirty_low)
+        r->dirty_low = bucket;
+    if (bucket >= r->dirty_high)
+        r->dirty_high = bucket + 1;
+    if ((int64_t)age > (int64_t)r->late_after_ns)
+        note_late(r, head->timestamp, age);
     r->stats[STAT_RECEIVED]++;
     r->stats[STAT_RECEIVED_BYTES] += head->bytes;
     if ((int64_t)age > (int64_t)r->stats[STAT_RECEIVE_WORST_NS])
@@ -325,6 +340,25 @@ static int drain(struct sc_receiver *r, const struct run *run, unsigned char *bu
     return (int)n;
 }
 
+static void publish_histogram(struct sc_receiver *r)
+{
+    for (int i = 0; i < r->view.count; i++) {
+        word_t *words = receiver_histogram(r->domain, r->view.copy[i], r->box, r->slot);
+        for (uint32_t b = r->dirty_low; b < r->dirty_high; b++)
+            STORE_RELAXED(&words[b], r->histogram[b]);
+    }
+    r->dirty_low = HISTOGRAM_WORDS;
+    r->dirty_high = 0;
+}
+
+/* Raised before anything else is taken, so that no message is lost with it. */
+static int raise_lateness(struct sc_receiver *r)
+{
+    bool raise = r->was_late && r->raise_late;
+    r->was_late = false;
+    return raise ? SC_OVERRUN : 0;
+}
+
 static void flush(struct sc_receiver *r)
 {
     bool moved = false;
@@ -338,6 +372,7 @@ static void flush(struct sc_receiver *r)
     publish_stat(r, STAT_RECEIVED);
     publish_stat(r, STAT_RECEIVED_BYTES);
     publish_stat(r, STAT_RECEIVE_WORST_NS);
+    publish_histogram(r);
     ring_senders(&r->view, r->box);
 }
 
@@ -373,7 +408,9 @@ int sc_receive_many(sc_receiver *r, void *buffer, uint64_t size, uint64_t deadli
     int rc = receiver_enter(r, &deadline);
     if (rc)
         return rc;
-    rc = r->viewing ? SC_INVALID : receive_some(r, buffer, size, &deadline, out, max);
+    rc = r->viewing ? SC_INVALID : raise_lateness(r);
+    if (rc == 0)
+        rc = receive_some(r, buffer, size, &deadline, out, max);
     flush(r);
     receiver_exit(r);
     return rc;
@@ -422,7 +459,9 @@ int sc_view(sc_receiver *r, uint64_t deadline, struct sc_message *out, const voi
     int rc = receiver_enter(r, &deadline);
     if (rc)
         return rc;
-    rc = r->viewing ? SC_INVALID : find_view(r, &deadline, out, data);
+    rc = r->viewing ? SC_INVALID : raise_lateness(r);
+    if (rc == 0)
+        rc = find_view(r, &deadline, out, data);
     if (rc == 0) {
         r->viewing = true;                           /* the cursor stays until the release */
         COUNT_UP(&r->domain->leases);

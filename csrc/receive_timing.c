@@ -48,6 +48,9 @@ struct decider {
     _Atomic bool stop;
     _Atomic uint64_t violations;
     uint64_t look_for_dead;
+    uint64_t last_look, this_look;                   /* true times of the rounds */
+    uint64_t suspected;                              /* receivers found silent, by place */
+    uint64_t stats[24];                              /* those that this thread writes */
     word_t read_to[SC_SENDERS_MAX];                  /* [D2] */
     struct pending *pending;                         /* senders * capacity */
     word_t *outcome;                                 /* (position + 1) << 2 | decision [D1] */
@@ -163,6 +166,27 @@ int timing_conclude(struct view *view, int box, uint32_t lane, uint64_t position
     return 0;
 }
 
+static void decider_count(struct decider *d, enum receiver_stat what, uint64_t add)
+{
+    const struct sc_receiver *r = d->receiver;
+    d->stats[what] += add;
+    for (int i = 0; i < d->view.count; i++)
+        STORE_RELAXED(&receiver_of(r->domain, d->view.copy[i], r->box, r->slot)->stats[what],
+                      d->stats[what]);
+}
+
+/* Too late to vote. Ours is the fault if we did not look once while there was time. */
+static void note_lateness(struct decider *d, const struct pending *m, uint64_t local)
+{
+    const struct sc_bounds *b = &d->receiver->domain->params.bounds;
+    uint64_t ready = m->timestamp + b->send_ns + b->epsilon_ns + b->poll_ns;
+    if (m->serial != 0 || clock_from(d->last_look) >= ready)
+        return;
+    decider_count(d, STAT_LATE_ROUNDS, 1);
+    overrun_note(&d->receiver->overruns, SC_DECISION_LATE, m->timestamp, local - m->timestamp,
+                 b->expiry_ns);
+}
+
 /* Visits one copy. 1: this copy is done, 0: come back later, SC_COPY_FAILED. */
 static int advance_in(struct decider *d, struct copy *copy, uint32_t lane, uint64_t position,
                       struct pending *m, uint64_t now)
@@ -180,6 +204,8 @@ static int advance_in(struct decider *d, struct copy *copy, uint32_t lane, uint6
         rc = apply(&slot->decision, position, member ? enter_copy : nothing, m, quorum, in_time, &f);
         if (rc)
             return rc;
+        if (member && !in_time && f.d == UNDECIDED)
+            note_lateness(d, m, local);
         m->phase = !member ? PHASE_QUORUM : f.d != UNDECIDED ? PHASE_QUORUM : PHASE_EPSILON;
         m->wait_until = now + b->epsilon_ns;         /* 21 */
         if (f.d != UNDECIDED && member && (rc = apply(&slot->decision, position, vote, m, quorum,
@@ -298,10 +324,41 @@ static void look_at_lane(struct decider *d, uint32_t lane, uint64_t now, uint64_
         advance(d, lane, p, m, now);
         if (m->phase == PHASE_EPSILON && m->wait_until > now && m->wait_until < *wake)
             *wake = m->wait_until;
-        else if ((m->phase == PHASE_EPSILON || m->phase == PHASE_QUORUM) && now + QUORUM_POLL_NS < *wake)
+        else if ((m->phase == PHASE_EPSILON || m->phase == PHASE_QUORUM) &&
+                 now + QUORUM_POLL_NS < *wake)
             *wake = now + QUORUM_POLL_NS;
         if (m->phase == PHASE_DONE)
             STORE_RELEASE(&d->outcome[index], (p + 1) << 2 | (uint64_t)m->taken); /* [D1] */
+    }
+}
+
+/* Another receiver's thread has not been seen at work for longer than the model allows: reported,
+ * once each time; and after hold_ns evicted, if the mailbox says so. */
+static void watch_peer(struct decider *d, uint32_t slot)
+{
+    struct sc_receiver *r = d->receiver;
+    const struct sc_bounds *b = &r->domain->params.bounds;
+    struct owner owner;
+    const struct receiver_record *rec = receiver_of(r->domain, d->view.copy[0], r->box, slot);
+    uint64_t heartbeat = LOAD_RELAXED(&rec->stats[STAT_HEARTBEAT_NS]), now = sys_now();
+    uint64_t allowed = b->expiry_ns - b->send_ns + b->epsilon_ns; /* p + n·δd + 3ε */
+    if (heartbeat == 0 || now < heartbeat + allowed) {
+        d->suspected &= ~(UINT64_C(1) << slot);
+        return;
+    }
+    if (owner_read(&d->view, receiver_place(r->domain, r->box, slot), &owner) ||
+        owner_state(owner.value) != OWNER_LIVE)
+        return;
+    if (!(d->suspected >> slot & 1)) {
+        d->suspected |= UINT64_C(1) << slot;
+        decider_count(d, STAT_LATE_PEERS, 1);
+        overrun_note(&r->overruns, SC_PEER_LATE, owner_pid(owner.value), now - heartbeat, allowed);
+    }
+    if (now - heartbeat > b->hold_ns && r->domain->boxes[r->box].params.evict &&
+        receiver_release(&d->view, r->box, &owner) == 0) {
+        decider_count(d, STAT_EVICTED, 1);
+        overrun_note(&r->overruns, SC_PEER_EVICTED, owner_pid(owner.value), now - heartbeat,
+                     b->hold_ns);
     }
 }
 
@@ -310,8 +367,8 @@ static void bury_dead(struct decider *d)
 {
     struct sc_receiver *r = d->receiver;
     for (uint32_t slot = 0; slot < r->domain->boxes[r->box].params.receivers; slot++)
-        if (slot != r->slot)
-            reap_receiver(&d->view, r->box, slot);
+        if (slot != r->slot && reap_receiver(&d->view, r->box, slot) == 0 && d->view.count)
+            watch_peer(d, slot);
 }
 
 /* One look at everything. *wake: when to look again. */
@@ -325,7 +382,10 @@ static int decide_once(struct decider *d, uint64_t *wake)
     int rc = view_is_current(&d->view) ? 0 : view_refresh(&d->view);
     if (rc)
         return rc;                                   /* lost or removed: the application is told */
-    *wake = sys_now() + r->domain->params.bounds.poll_ns;
+    d->last_look = d->this_look;
+    d->this_look = sys_now();
+    decider_count(d, STAT_HEARTBEAT_NS, d->this_look - d->stats[STAT_HEARTBEAT_NS]);
+    *wake = d->this_look + r->domain->params.bounds.poll_ns;
     for (uint32_t lane = 0; lane < r->domain->params.senders; lane++)
         look_at_lane(d, lane, sys_now(), wake);
     return 0;
@@ -363,11 +423,14 @@ int decider_start(struct sc_receiver *r)
     if (!d)
         return -ENOMEM;
     d->receiver = r;
+    d->this_look = sys_now();
     d->pending = calloc(slots, sizeof *d->pending);
     d->outcome = calloc(slots, sizeof *d->outcome);
     for (uint32_t lane = 0; lane < r->domain->params.senders; lane++)
         STORE_RELAXED(&d->read_to[lane], r->lanes[lane].position);
     int rc = d->pending && d->outcome ? view_open(&d->view, r->domain) : -ENOMEM;
+    if (rc == 0)
+        decider_count(d, STAT_HEARTBEAT_NS, d->this_look); /* it may be stopped before it begins */
     if (rc == 0)
         rc = -pthread_create(&d->thread, NULL, decide_every_poll, d);
     if (rc) {

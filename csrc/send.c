@@ -25,7 +25,7 @@ static int take_over(struct sc_sender *s)
     const struct sender_record *rec = sender_of(s->view.copy[0], s->lane);
     for (int i = 0; i < 8; i++)
         s->stats[i] = LOAD_RELAXED(&rec->stats[i]);
-    return 0;
+    return sender_histogram_read(&s->view, s->lane, s->histogram);
 }
 
 static int claim_lane(struct sc_sender *s)
@@ -256,13 +256,21 @@ static void count_outcome(struct sc_sender *s, const struct operation *op, uint6
 {
     if (s->view.count == 0)
         return;
-    if (rc == SC_REJECTED)
+    if (rc == SC_REJECTED) {
+        const struct sc_bounds *b = &s->domain->params.bounds;
         count(s, STAT_REJECTED, 1);
+        overrun_note(&s->overruns, SC_SEND_REJECTED, ts, clock_from(sys_now()) - ts, b->send_ns);
+    }
     if (rc == SC_FULL)
         count(s, STAT_FULL, 1);
     if (rc)
         return;
     uint64_t bytes = 0, now = clock_from(sys_now()), took = now - ts;
+    uint32_t bucket = histogram_bucket(took);
+    s->histogram[bucket]++;
+    for (int i = 0; i < s->view.count; i++)
+        STORE_RELAXED(&sender_histogram(s->domain, s->view.copy[i], s->lane)[bucket],
+                      s->histogram[bucket]);
     if (now >> LOW_SHIFT > s->low)
         s->low = now >> LOW_SHIFT;
     for (uint32_t i = 0; i < op->count; i++)
@@ -272,8 +280,11 @@ static void count_outcome(struct sc_sender *s, const struct operation *op, uint6
     count(s, STAT_SENT_BYTES, bytes);
     if ((int64_t)took > (int64_t)s->stats[STAT_SEND_WORST_NS])
         count(s, STAT_SEND_WORST_NS, took - s->stats[STAT_SEND_WORST_NS]);
-    if ((int64_t)took > (int64_t)s->domain->params.bounds.send_ns)
+    if ((int64_t)took > (int64_t)s->domain->params.bounds.send_ns) {
         count(s, STAT_LATE, 1);
+        overrun_note(&s->overruns, SC_SEND_LATE, ts, took, s->domain->params.bounds.send_ns);
+        s->was_late = true;
+    }
 }
 
 /* The caller holds the sender's turn. */
@@ -292,6 +303,10 @@ static int run(struct sc_sender *s, const struct operation *op, struct sc_receip
         return rc;
     *out = (struct sc_receipt){ts, s->sequence, position};
     s->sequence += op->count;
+    if (s->was_late) {
+        s->was_late = false;
+        return s->raise_late ? SC_OVERRUN : 0;
+    }
     return 0;
 }
 

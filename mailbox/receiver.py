@@ -26,10 +26,13 @@ from shmcast.mailbox.core import (
     DEFAULT_DEADLINE,
     DEFAULT_TIMEOUT_S,
     Closing,
+    Late,
+    Overrun,
     SlotBuffers,
     check,
     deadline_in,
     new,
+    overruns_of,
 )
 from shmcast.mailbox.records import Batch, Message, make_message
 
@@ -123,7 +126,14 @@ class Receiver(Closing):
     """One member of a mailbox's group. Threads may share it; they take turns."""
 
     def __init__(
-        self, segments: Segments, box: int, message_size: int, timeout: float | None, wait: Wait
+        self,
+        segments: Segments,
+        box: int,
+        message_size: int,
+        timeout: float | None,
+        *,
+        wait: Wait,
+        late: Late,
     ) -> None:
         self.name = segments.name
         self._segments = segments
@@ -132,6 +142,7 @@ class Receiver(Closing):
         check(code, self.name)
         self._receiver: Any = out[0]
         lib.sc_receiver_wait_style(self._receiver, _SPIN_NS[wait])
+        lib.sc_receiver_raise_late(self._receiver, late is Late.RAISE)
         size = max(message_size, _BUFFER_BYTES)
         self._buffer = new("unsigned char[]", size)
         self._bytes = ffi.buffer(self._buffer, size)
@@ -263,6 +274,11 @@ class Receiver(Closing):
     def depth(self) -> int:
         """Messages sent and not yet received here."""
         return len(self._ready) + int(lib.sc_receiver_depth(self._handle()))
+
+    def overruns(self) -> list[Overrun]:
+        """Deliveries, decisions and other receivers that broke a bound since the last call; the
+        latest 64 at most. From one thread at a time."""
+        return overruns_of(lib.sc_receiver_overruns, self._handle(), self.name)
 
     def leave(self, *, timeout: float | None = None) -> list[Message]:
         """Leaves the group, after reading what was sent before."""

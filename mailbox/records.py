@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shmcast.mailbox.core import CopyState
+from shmcast.realtime.histogram import EMPTY, Histogram
 
 
 class Receipt(NamedTuple):
@@ -128,8 +129,9 @@ class SenderStats(NamedTuple):
     bytes: int
     rejected: int
     full: int
-    late: int
+    late: int  # accepted after their bound
     worst_ns: int
+    histogram: Histogram = EMPTY  # of completion times, all owners of the place together
 
 
 class ReceiverStats(NamedTuple):
@@ -142,6 +144,12 @@ class ReceiverStats(NamedTuple):
     sleeps: int
     worst_ns: int  # from timestamp to delivery
     depth: int  # messages waiting
+    late: int = 0  # deliveries after their bound
+    late_rounds: int = 0  # `timing`: messages that it was too late to vote on
+    late_peers: int = 0  # `timing`: others that it found silent beyond their bound
+    evicted: int = 0  # of those, how many it evicted
+    silent_ns: int = 0  # `timing`: since its last round of decisions
+    histogram: Histogram = EMPTY  # from timestamp to delivery
 
 
 class MailboxStats(NamedTuple):
@@ -150,3 +158,5 @@ class MailboxStats(NamedTuple):
     receivers: list[ReceiverStats]
     send_bound_ns: int
     latency_bound_ns: int
+    receive_bound_ns: int = 0  # Δr
+    calibration: int = 0  # which measurement the bounds came from; 0: none
