@@ -219,7 +219,10 @@ static bool has_left(const struct sc_receiver *r)
     return r->leaving && clock_from(r->now) > (r->exit << LOW_SHIFT) + settled;
 }
 
-/* Waits for a run. */
+static void flush(struct sc_receiver *r);
+
+/* Waits for a run. Before it waits it tells the senders how far it is: messages that it skipped
+ * because they were rejected may fill a whole lane, and its sender would wait for us. */
 static int await_run(struct sc_receiver *r, uint64_t *pinned, struct run *run)
 {
     uint64_t since = 0;
@@ -239,6 +242,7 @@ static int await_run(struct sc_receiver *r, uint64_t *pinned, struct run *run)
             return SC_TIMEOUT;
         if (LOAD_RELAXED(&r->turn.ended))
             return SC_CLOSED;
+        flush(r);
         if (!since)
             since = r->now;
         if (r->now - since < r->spin_ns)

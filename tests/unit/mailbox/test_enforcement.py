@@ -179,6 +179,37 @@ hear()
 """
 
 
+def test_a_lane_full_of_rejected_messages_is_free_again_while_the_receiver_waits(
+    name: str, start: Start
+) -> None:
+    """The receiver skipped them inside one long receive, and said so only when that returned."""
+    with shmcast.Mailbox.create(
+        name, protocol="timing", copies=2, message_size=64, capacity=4, bounds=tight("timing")
+    ) as box:
+        reader = start(
+            """
+            box = shmcast.Mailbox.open(args[0], timeout=20)
+            rx = box.receiver(timeout=20)
+            say("ready")
+            try:
+                rx.receive(timeout=50)
+            except TimeoutError:
+                pass
+            hear()
+            """,
+            name,
+        )
+        assert reader.heard() == "ready"
+        tx = box.sender(timeout=20)
+        rejected = 0
+        while rejected < 12:  # three times the lane
+            try:
+                tx.confirm(tx.send(b"x", timeout=20), timeout=20)
+                pytest.skip("this machine kept bounds of a few nanoseconds")
+            except shmcast.Rejected:
+                rejected += 1
+
+
 # ---- timing failures of receivers ----
 
 # args: name, clock offset in s. Says what it decided upon, in its order, when it is told.
