@@ -104,3 +104,34 @@ void sc_rt_inbox_free(sc_rt_inbox *inbox);
 int sc_rt_receive(void *inbox, uint64_t deadline);
 int sc_rt_decide(void *receiver, uint64_t deadline);
 int sc_rt_burn(void *wanted, uint64_t deadline);  /* for tests: computes for so long */
+
+/* Measuring: the five steps on one copy, and whole operations, each in a thread of its own that
+ * gets the platform asked for. Counts go to `histogram`, SC_HISTOGRAM_WORDS words. */
+enum sc_rt_step {
+    SC_RT_STEP_WRITE = 0, SC_RT_STEP_FLAG = 1, SC_RT_STEP_DECIDE = 2, SC_RT_STEP_READ = 3,
+    SC_RT_STEP_CLEAR = 4,
+    SC_RT_STEP_WAKE = 5       /* how late a sleeping thread comes */
+};
+
+struct sc_rt_measure {
+    uint32_t step, cold;      /* cold: the lines are not in the cache */
+    uint64_t bytes, samples, deadline;
+    struct sc_rt_platform platform;
+    /* Filled in. */
+    uint64_t measured, most_ns;
+};
+
+int sc_rt_measure_step(struct sc_rt_measure *m, uint64_t *histogram);
+
+struct sc_rt_drive {
+    int32_t box;
+    uint32_t gap_ns;          /* between two sends */
+    uint64_t bytes, operations, deadline, bound_ns;
+    struct sc_rt_platform platform;
+    /* Filled in. */
+    uint64_t done, misses, rejected, full, most_ns, error;
+    uint64_t causes[7];       /* of misses, by enum sc_rt_cause */
+};
+
+int sc_rt_drive_send(sc_sender *sender, struct sc_rt_drive *drive, uint64_t *histogram);
+int sc_rt_drive_receive(sc_receiver *receiver, struct sc_rt_drive *drive, uint64_t *histogram);
