@@ -14,7 +14,8 @@ enum sc_limit {
     SC_RECEIVERS_MAX = 64,
     SC_MAILBOXES_MAX = 48,
     SC_NAME_MAX = 100,        /* bytes of a name, without its end */
-    SC_BATCH_MAX = 4096       /* messages of one send operation */
+    SC_BATCH_MAX = 4096,      /* messages of one send operation */
+    SC_HISTOGRAM_WORDS = 320
 };
 
 enum sc_protocol { SC_CRASH = 1, SC_TIMING = 2, SC_EAGER = 3 };
@@ -39,7 +40,8 @@ enum sc_error {
     SC_NO_LANE = -1017,       /* every place for a sender, or receiver, is taken */
     SC_REMOVED = -1018,       /* the mailbox was removed */
     SC_FROZEN = -1019,        /* a copy is being replaced; it took longer than the deadline */
-    SC_EXHAUSTED = -1020      /* the domain has had as many segments as it can */
+    SC_EXHAUSTED = -1020,     /* the domain has had as many segments as it can */
+    SC_OVERRUN = -1021        /* it was done, but later than its bound; only if asked for */
 };
 
 /* Derived bounds, all in ns; realtime/bounds.py computes them. */
@@ -51,6 +53,7 @@ struct sc_bounds {
     uint64_t poll_ns;         /* p: longest sleep before looking again */
     uint64_t expiry_ns;       /* χ: `timing` processes a message after ts + χ + ε */
     uint64_t hold_ns;         /* a receiver that stops the senders longer than this is late */
+    uint64_t calibration;     /* which measurement they came from; 0: none */
 };
 
 struct sc_domain_params {
@@ -97,7 +100,24 @@ struct sc_sender_stats {
 struct sc_receiver_stats {
     uint64_t held, pid;
     uint64_t messages, bytes, rejected, resolved, violations, sleeps, worst_ns, depth;
+    uint64_t late;            /* deliveries after their bound */
+    uint64_t late_rounds;     /* `timing`: messages that it was too late to vote on */
+    uint64_t late_peers;      /* `timing`: others that it found silent beyond their bound */
+    uint64_t evicted;         /* of those, how many it evicted */
+    uint64_t silent_ns;       /* `timing`: since its last round of decisions */
 };
+
+/* A bound that was broken. */
+enum sc_overrun_kind {
+    SC_SEND_LATE = 1,         /* accepted after its bound */
+    SC_SEND_REJECTED = 2,     /* late, and therefore rejected */
+    SC_DELIVERY_LATE = 3,
+    SC_DECISION_LATE = 4,     /* `timing`: too late to vote on a message */
+    SC_PEER_LATE = 5,         /* `timing`: another receiver is silent beyond its bound */
+    SC_PEER_EVICTED = 6
+};
+
+struct sc_overrun { uint64_t time_ns, timestamp, took_ns, bound_ns, kind; };
 
 typedef struct sc_domain sc_domain;
 typedef struct sc_sender sc_sender;
@@ -123,6 +143,9 @@ int sc_mailbox_params(sc_domain *domain, int box, struct sc_mailbox_params *out)
 int sc_mailbox_remove(sc_domain *domain, int box);
 int sc_domain_sender_stats(sc_domain *domain, int lane, struct sc_sender_stats *out);
 int sc_mailbox_receiver_stats(sc_domain *domain, int box, int slot, struct sc_receiver_stats *out);
+/* Completion times, SC_HISTOGRAM_WORDS counts (rt_histogram.h): sends; timestamp to delivery. */
+int sc_domain_sender_histogram(sc_domain *domain, int lane, uint64_t *out);
+int sc_mailbox_receiver_histogram(sc_domain *domain, int box, int slot, uint64_t *out);
 
 /* Senders. `boxes` is a set of mailbox indices, bit i for mailbox i. */
 int sc_sender_open(sc_domain *domain, uint64_t deadline, sc_sender **out);
@@ -138,6 +161,8 @@ int sc_send_packed(sc_sender *sender, uint64_t boxes, const void *data, const ui
 int sc_loan(sc_sender *sender, int box, uint64_t bytes, uint64_t deadline, void **out);
 int sc_loan_send(sc_sender *sender, uint64_t bytes, uint64_t deadline, struct sc_receipt *out);
 int sc_loan_drop(sc_sender *sender);
+int sc_sender_overruns(sc_sender *sender, struct sc_overrun *out, uint32_t max);
+void sc_sender_raise_late(sc_sender *sender, int wanted);
 int sc_confirm(sc_sender *sender, int box, uint64_t position, uint64_t deadline);
 
 /* Receivers. */
@@ -153,6 +178,9 @@ int sc_receive_many(sc_receiver *receiver, void *buffer, uint64_t size, uint64_t
 int sc_view(sc_receiver *receiver, uint64_t deadline, struct sc_message *out, const void **data);
 int sc_view_release(sc_receiver *receiver);
 uint64_t sc_receiver_depth(sc_receiver *receiver);
+int sc_receiver_overruns(sc_receiver *receiver, struct sc_overrun *out, uint32_t max);
+void sc_receiver_raise_late(sc_receiver *receiver, int wanted);
+int sc_receiver_decide_by_schedule(sc_receiver *receiver);  /* `timing`; see sc_rt_decide */
 
 /* Clock, and faults for tests: they change this process only, or one copy. */
 uint64_t sc_now(void);

@@ -1,4 +1,4 @@
-"""Builds the extension module shmcast._native from csrc/. cffi reads api.h as it is."""
+"""Builds the extension module shmcast._native from csrc/. cffi reads the two api headers."""
 
 import os
 from pathlib import Path
@@ -12,10 +12,11 @@ SOURCES = sorted(path.name for path in HERE.glob("*.c") if path.name != "_native
 WARNINGS = ["-Wall", "-Wextra", "-Werror"] if os.environ.get("SHMCAST_WERROR") else []
 
 ffibuilder = FFI()
-ffibuilder.cdef((HERE / "api.h").read_text())
+for header in ("api.h", "rt_api.h"):
+    ffibuilder.cdef((HERE / header).read_text())
 ffibuilder.set_source(
     "shmcast._native",
-    '#include "api_types.h"\n#include "api.h"',
+    '#include "api_types.h"\n#include "api.h"\n#include "rt_api.h"',
     sources=[f"csrc/{name}" for name in SOURCES],
     include_dirs=["csrc"],
     depends=[str(path) for path in sorted(HERE.glob("*.h"))],

@@ -189,8 +189,8 @@ struct turn {
     _Atomic uint32_t taken;
     _Atomic bool ended;                              /* nobody gets a turn any more */
 };
-int turn_wait(struct turn *turn, uint64_t deadline); /* 0, SC_TIMEOUT, SC_CLOSED */
-static inline int turn_take(struct turn *turn, uint64_t deadline)
+int turn_wait(struct turn *turn, uint64_t *deadline); /* 0, SC_TIMEOUT, SC_CLOSED */
+static inline int turn_take(struct turn *turn, uint64_t *deadline)
 {
     uint32_t free = 0;
     return CAS_ACQ_REL(&turn->taken, &free, 1) ? 0 : turn_wait(turn, deadline);
@@ -207,6 +207,15 @@ static inline uint64_t absolute(uint64_t deadline)
         return deadline;
     deadline &= ~SC_UNCOUNTED;
     return deadline & relative ? sys_now() + (deadline & ~relative) : deadline;
+}
+
+/* Whoever waits first makes an operation's deadline absolute, for all who wait after: several waits
+ * in one operation end at one moment. */
+static inline uint64_t pin(uint64_t *deadline)
+{
+    uint64_t when = absolute(*deadline);
+    *deadline = when == FOREVER ? when : when | (*deadline & SC_UNCOUNTED);
+    return when;
 }
 
 static inline int check_usable(const struct sc_domain *domain)
@@ -249,6 +258,18 @@ static inline struct lane_head *lane_head_of(const struct sc_domain *d, const st
 {
     return (struct lane_head *)(LOAD_RELAXED(&copy->box[box]) + d->boxes[box].at.lanes_at) + lane;
 }
+static inline word_t *sender_histogram(const struct sc_domain *d, const struct copy *copy,
+                                       uint32_t lane)
+{
+    return (word_t *)(copy->table +
+                      sender_histogram_at(d->params.senders, d->params.mailboxes, lane));
+}
+static inline word_t *receiver_histogram(const struct sc_domain *d, const struct copy *copy, int box,
+                                         uint32_t slot)
+{
+    return (word_t *)(LOAD_RELAXED(&copy->box[box]) + d->boxes[box].at.histograms_at) +
+           slot * HISTOGRAM_WORDS;
+}
 static inline struct place receiver_place(const struct sc_domain *d, int box, uint32_t slot)
 {
     return (struct place){box, d->boxes[box].at.receivers_at +
@@ -268,7 +289,7 @@ int lane_tail(struct view *view, int box, uint32_t lane, uint64_t *position);
 int lane_members(struct view *view, int box, struct lane_view *own);
 int lane_room(struct view *view, int box, uint32_t lane, struct lane_view *own);
 int lane_wait_room(struct view *view, int box, uint32_t lane, struct lane_view *own,
-                   uint32_t count, uint64_t deadline, _Atomic bool *closing);
+                   uint32_t count, uint64_t *deadline, _Atomic bool *closing);
 
 /* ---- resolve.c ---- */
 static inline uint64_t intent_busy(uint64_t op) { return op << 1; }
@@ -281,6 +302,11 @@ int resolve_operation(struct view *view, uint32_t lane, uint64_t op, int box, bo
 int resolve_lane(struct view *view, uint32_t lane, bool frozen_by_us);
 
 /* ---- crash.c ---- */
+/* After a dead copy, before the next one is touched; see crash.c. */
+static inline uint64_t crash_delay_ns(const struct sc_bounds *b)
+{
+    return 2 * b->decide_ns + b->epsilon_ns;
+}
 int crash_decide(struct view *view, int box, uint32_t lane, uint64_t position,
                  enum decision *decided, uint64_t *violations);
 

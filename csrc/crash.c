@@ -1,8 +1,12 @@
 /* crash.c: deciding on one message in the first protocol (paper §3.3).
  *
  * "if D /= undefined take it, else if nothing is taken yet take the a-flag; D := what was taken",
- * copy by copy, each not before its share of time, with an extra epsilon after a failed copy: so
+ * copy by copy, each not before its share of time, with an extra delay after a failed copy: so
  * that nobody overtakes a receiver that decided just before the copy died.
+ *
+ * DEVIATION: the paper waits delta_d + epsilon after a dead copy. A receiver that decided in that copy
+ * at the beginning of its share may write the next one at the very end of the following share,
+ * 2 delta_d later: one that found the copy dead just after must wait that long (docs/decisions/0010).
  *
  * This protocol is right only if senders and receivers keep their bounds. Where we can see that
  * somebody did not, `violations` grows.
@@ -61,12 +65,9 @@ int crash_decide(struct view *view, int box, uint32_t lane, uint64_t position,
         struct copy *copy;
         while ((copy = view_next(view, serial))) {
             int rc = decide_in(view, copy, box, lane, position, decided, violations);
-            when += bounds->decide_ns;
-            if (rc) {
-                when += bounds->epsilon_ns;
-                if ((rc = view_doubt(view, copy, box)))
-                    return rc;
-            }
+            when += rc ? crash_delay_ns(bounds) : bounds->decide_ns;
+            if (rc && (rc = view_doubt(view, copy, box)))
+                return rc;
             serial = copy->serial + 1;
             wait_until(when);
         }

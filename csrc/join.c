@@ -98,11 +98,26 @@ static int place_cursors(struct sc_receiver *r)
     return 0;
 }
 
+/* What the last owner of the place left, before we are seen. */
+static void clear_figures(struct sc_receiver *r)
+{
+    r->dirty_low = HISTOGRAM_WORDS;
+    for (int i = 0; i < r->view.count; i++) {
+        struct receiver_record *rec = receiver_of(r->domain, r->view.copy[i], r->box, r->slot);
+        word_t *words = receiver_histogram(r->domain, r->view.copy[i], r->box, r->slot);
+        for (int s = 0; s < 24; s++)
+            STORE_RELAXED(&rec->stats[s], 0);
+        for (uint32_t b = 0; b < HISTOGRAM_WORDS; b++)
+            STORE_RELAXED(&words[b], 0);
+    }
+}
+
 static int join(struct sc_receiver *r)
 {
     const struct sc_bounds *b = &r->domain->params.bounds;
     r->entry = ENTRY_NONE;
     r->exit = EXIT_NONE;
+    clear_figures(r);
     int rc = place_cursors(r);
     if (rc == 0)
         rc = receiver_store_everything(r);
@@ -142,6 +157,9 @@ int sc_receiver_open(sc_domain *d, int box, uint64_t deadline, sc_receiver **out
     r->fork_generation = d->fork_generation;
     r->box = box;
     r->spin_ns = DEFAULT_SPIN_NS;
+    const struct sc_bounds *b = &d->params.bounds;
+    r->late_after_ns = (d->params.protocol == SC_TIMING ? b->expiry_ns : b->send_ns) +
+                       b->epsilon_ns + b->receive_ns;
     rc = view_open(&r->view, d);
     if (rc == 0)
         rc = mailbox_use(&r->view, box);
@@ -162,7 +180,7 @@ int sc_receiver_open(sc_domain *d, int box, uint64_t deadline, sc_receiver **out
     return 0;
 }
 
-int receiver_enter(struct sc_receiver *r, uint64_t deadline)
+int receiver_enter(struct sc_receiver *r, uint64_t *deadline)
 {
     if (r->fork_generation != sys_fork_generation())
         return SC_FORKED;
@@ -200,7 +218,8 @@ void sc_receiver_free(sc_receiver *r)
 int sc_receiver_leave(sc_receiver *r)
 {
     const struct sc_bounds *b = &r->domain->params.bounds;
-    int rc = receiver_enter(r, FOREVER);
+    uint64_t forever = FOREVER;
+    int rc = receiver_enter(r, &forever);
     if (rc)
         return rc;
     if (!r->leaving) {

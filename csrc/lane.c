@@ -91,22 +91,6 @@ int lane_tail(struct view *view, int box, uint32_t lane, uint64_t *position)
     return 0;
 }
 
-/* The places that are taken. False if a word is not what a sound copy holds: a list that was cut
- * short would free slots that somebody has yet to read. */
-static bool list_receivers(const struct sc_domain *d, const struct copy *copy, int box,
-                           uint64_t *set)
-{
-    *set = 0;
-    for (uint32_t r = 0; r < d->boxes[box].params.receivers; r++) {
-        uint64_t state = LOAD_ACQUIRE(&receiver_of(d, copy, box, r)->owner.state);
-        if (!seal_ok(state))
-            return false;
-        if (owner_state(sealed_value(state)) == OWNER_LIVE)
-            *set |= UINT64_C(1) << r;
-    }
-    return true;
-}
-
 static int cursor(struct view *view, int box, uint32_t receiver, uint32_t lane, uint64_t *value)
 {
     const struct mailbox *m = &view->domain->boxes[box];
@@ -114,23 +98,39 @@ static int cursor(struct view *view, int box, uint32_t receiver, uint32_t lane, 
     return greatest(view, where, value);
 }
 
+/* The places that are taken, as all copies agree: whoever frees slots because a receiver is gone must
+ * not be the only one to know, or that receiver would find its position overtaken in sound copies. */
+static int list_receivers(struct view *view, int box, uint64_t *set)
+{
+    *set = 0;
+    for (uint32_t r = 0; r < view->domain->boxes[box].params.receivers; r++) {
+        struct owner owner;
+        int rc = owner_read(view, receiver_place(view->domain, box, r), &owner);
+        if (rc)
+            return rc;
+        if (owner_state(owner.value) == OWNER_LIVE)
+            *set |= UINT64_C(1) << r;
+    }
+    return 0;
+}
+
 /* Looks at the list of receivers again if it has changed, or if it was another copy's: counters
  * of two copies differ when somebody died between them, so equal values there mean nothing. */
 int lane_members(struct view *view, int box, struct lane_view *own)
 {
     for (;;) {
-        struct copy *copy = view->copy[0];
-        uint64_t members = LOAD_ACQUIRE(&mailbox_head(copy, box)->members); /* [L1] */
-        if (members == own->members && view->failed == own->failed)
+        uint64_t failed = view->failed;
+        uint64_t members = LOAD_ACQUIRE(&mailbox_head(view->copy[0], box)->members); /* [L1] */
+        if (members == own->members && failed == own->failed)
             return 0;
-        if (list_receivers(view->domain, copy, box, &own->receivers)) {
-            own->members = members;
-            own->failed = view->failed;
-            return 0;
-        }
-        int rc = view_doubt(view, copy, box);
+        int rc = list_receivers(view, box, &own->receivers);
         if (rc)
             return rc;
+        if (view->failed == failed) {                /* else the counter was another copy's */
+            own->members = members;
+            own->failed = failed;
+            return 0;
+        }
     }
 }
 
@@ -193,11 +193,11 @@ static int relieve(struct view *view, int box, uint32_t lane, struct lane_view *
 }
 
 int lane_wait_room(struct view *view, int box, uint32_t lane, struct lane_view *own,
-                   uint32_t count, uint64_t deadline, _Atomic bool *closing)
+                   uint32_t count, uint64_t *pinned, _Atomic bool *closing)
 {
     const struct sc_domain *d = view->domain;
     uint64_t since = 0, suspect_at = 0;
-    deadline = absolute(deadline);
+    const uint64_t deadline = pin(pinned);
     for (int spins = 0;; spins++) {
         int rc = view_is_current(view) ? 0 : view_refresh(view);
         if (rc == 0)

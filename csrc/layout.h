@@ -1,15 +1,17 @@
-/* layout.h: everything that lies in shared memory, version 1.
+/* layout.h: everything that lies in shared memory, version 2.
  *
  * A domain has n copies. Copy i is one segment, /dev/shm/shmcast.<domain>.<i>, and holds the
  * whole domain: when it fails, all of it has failed.
  *
- *   0          4096            +senders*256     +mailboxes*256    page
- *   | header   | sender table  | directory      | ... | mailbox 0 | mailbox 1 | ...
+ *   0          4096            +senders*256     +mailboxes*256    +senders*2560   page
+ *   | header   | sender table  | directory      | histograms      | ...           | mailbox 0 | ...
  *
  * One mailbox (an extent, page aligned; sizes follow from its directory entry):
  *
- *   | bells, members | receiver records | cursor rows      | lane heads  | slots
- *   | 256 bytes      | receivers*256    | receivers*row    | senders*64  | senders*capacity*slot
+ *   | bells, members | receiver records | cursor rows   | lane heads | histograms     | slots
+ *   | 256 bytes      | receivers*256    | receivers*row | senders*64 | receivers*2560 | senders*...
+ *
+ * Histograms (rt_histogram.h) have one writer each and are read by nobody on a message's path.
  *
  * One slot: 64 bytes of header, then the payload, padded to whole cache lines.
  *
@@ -28,10 +30,11 @@
 #include "api_types.h"
 #include "api.h"
 #include "atomics.h"
+#include "rt_histogram.h"
 #include "seal.h"
 
 #define SEGMENT_MAGIC UINT64_C(0x0174736163686d73) /* "shmcast\1" */
-#define LAYOUT_VERSION 1u
+#define LAYOUT_VERSION 2u
 #define BYTE_ORDER_MARK 0x01020304u
 #define PAGE_BYTES 4096u
 #define LINE_BYTES 64u
@@ -159,32 +162,33 @@ struct slot {
 #define SLOT_FIXED_AT offsetof(struct slot, position)
 #define SLOT_FIXED_BYTES (offsetof(struct slot, payload) - SLOT_FIXED_AT)
 
-_Static_assert(sizeof(struct sc_bounds) == 56, "layout v1");
-_Static_assert(sizeof(struct segment_fixed) == 272, "layout v1");
-_Static_assert(offsetof(struct segment_header, config) == 1024, "layout v1");
-_Static_assert(offsetof(struct segment_header, extent_end) == 1088, "layout v1");
-_Static_assert(sizeof(struct segment_header) == PAGE_BYTES, "layout v1");
-_Static_assert(offsetof(struct sender_record, boxes) == 16, "layout v1: one hot line");
-_Static_assert(offsetof(struct sender_record, cell) == 64, "layout v1");
-_Static_assert(offsetof(struct sender_record, owner) == 72, "layout v1");
-_Static_assert(offsetof(struct sender_record, stats) == 128, "layout v1");
-_Static_assert(sizeof(struct sender_record) == 256, "layout v1");
-_Static_assert(offsetof(struct directory_entry, crc) == 148, "layout v1");
-_Static_assert(offsetof(struct directory_entry, owner) == 192, "layout v1");
-_Static_assert(sizeof(struct directory_entry) == 256, "layout v1");
-_Static_assert(offsetof(struct mailbox_head, space) == 64, "layout v1");
-_Static_assert(offsetof(struct mailbox_head, members) == 128, "layout v1");
-_Static_assert(sizeof(struct mailbox_head) == 256, "layout v1");
-_Static_assert(offsetof(struct receiver_record, stats) == 64, "layout v1");
-_Static_assert(sizeof(struct receiver_record) == 256, "layout v1");
-_Static_assert(sizeof(struct lane_head) == 64, "layout v1");
-_Static_assert(offsetof(struct slot, position) == 16, "layout v1");
-_Static_assert(offsetof(struct slot, header_crc) == 60, "layout v1");
-_Static_assert(sizeof(struct slot) == 64, "layout v1: one line of header");
+_Static_assert(sizeof(struct sc_bounds) == 64, "layout v2");
+_Static_assert(HISTOGRAM_WORDS == SC_HISTOGRAM_WORDS && HISTOGRAM_WORDS % 8 == 0, "layout v2: whole lines");
+_Static_assert(sizeof(struct segment_fixed) == 280, "layout v2");
+_Static_assert(offsetof(struct segment_header, config) == 1024, "layout v2");
+_Static_assert(offsetof(struct segment_header, extent_end) == 1088, "layout v2");
+_Static_assert(sizeof(struct segment_header) == PAGE_BYTES, "layout v2");
+_Static_assert(offsetof(struct sender_record, boxes) == 16, "layout v2: one hot line");
+_Static_assert(offsetof(struct sender_record, cell) == 64, "layout v2");
+_Static_assert(offsetof(struct sender_record, owner) == 72, "layout v2");
+_Static_assert(offsetof(struct sender_record, stats) == 128, "layout v2");
+_Static_assert(sizeof(struct sender_record) == 256, "layout v2");
+_Static_assert(offsetof(struct directory_entry, crc) == 148, "layout v2");
+_Static_assert(offsetof(struct directory_entry, owner) == 192, "layout v2");
+_Static_assert(sizeof(struct directory_entry) == 256, "layout v2");
+_Static_assert(offsetof(struct mailbox_head, space) == 64, "layout v2");
+_Static_assert(offsetof(struct mailbox_head, members) == 128, "layout v2");
+_Static_assert(sizeof(struct mailbox_head) == 256, "layout v2");
+_Static_assert(offsetof(struct receiver_record, stats) == 64, "layout v2");
+_Static_assert(sizeof(struct receiver_record) == 256, "layout v2");
+_Static_assert(sizeof(struct lane_head) == 64, "layout v2");
+_Static_assert(offsetof(struct slot, position) == 16, "layout v2");
+_Static_assert(offsetof(struct slot, header_crc) == 60, "layout v2");
+_Static_assert(sizeof(struct slot) == 64, "layout v2: one line of header");
 
 /* Where things are in a mailbox's extent, computed from its parameters alone. */
 struct extent_layout {
-    uint64_t receivers_at, rows_at, row_bytes, lanes_at, slots_at, slot_bytes, bytes;
+    uint64_t receivers_at, rows_at, row_bytes, lanes_at, histograms_at, slots_at, slot_bytes, bytes;
 };
 
 static inline bool bounds_ok(const struct sc_bounds *b)
@@ -204,7 +208,8 @@ static inline struct extent_layout extent_layout(const struct sc_mailbox_params 
     at.rows_at = at.receivers_at + (uint64_t)p->receivers * sizeof(struct receiver_record);
     at.row_bytes = round_up((uint64_t)senders * sizeof(word_t), LINE_BYTES);
     at.lanes_at = at.rows_at + p->receivers * at.row_bytes;
-    at.slots_at = at.lanes_at + (uint64_t)senders * sizeof(struct lane_head);
+    at.histograms_at = at.lanes_at + (uint64_t)senders * sizeof(struct lane_head);
+    at.slots_at = at.histograms_at + (uint64_t)p->receivers * HISTOGRAM_WORDS * sizeof(word_t);
     at.slot_bytes = sizeof(struct slot) + round_up(p->message_bytes, LINE_BYTES);
     at.bytes = round_up(at.slots_at + (uint64_t)senders * p->capacity * at.slot_bytes, PAGE_BYTES);
     return at;
@@ -231,9 +236,14 @@ static inline uint64_t directory_at(uint32_t senders, uint32_t box)
     return sender_at(senders) + (uint64_t)box * sizeof(struct directory_entry);
 }
 
+static inline uint64_t sender_histogram_at(uint32_t senders, uint32_t mailboxes, uint32_t lane)
+{
+    return directory_at(senders, mailboxes) + (uint64_t)lane * HISTOGRAM_WORDS * sizeof(word_t);
+}
+
 static inline uint64_t table_bytes(uint32_t senders, uint32_t mailboxes)
 {
-    return round_up(directory_at(senders, mailboxes), PAGE_BYTES);
+    return round_up(sender_histogram_at(senders, mailboxes, senders), PAGE_BYTES);
 }
 
 #endif

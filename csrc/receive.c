@@ -137,14 +137,14 @@ static bool box_is_removed(const struct sc_receiver *r)
 static int change_copy(struct sc_receiver *r)
 {
     const struct sc_bounds *b = &r->domain->params.bounds;
-    bool failed_over = r->reading_from != NULL;
+    uint64_t skipped = r->reading_from ? r->view.copy[0]->serial - r->reading_from->serial : 0;
     r->reading_from = r->view.copy[0];
     for (uint32_t lane = 0; lane < r->domain->params.senders; lane++) {
         r->lanes[lane].has_head = false;
         r->lanes[lane].drained = 0;
     }
-    if (failed_over && r->domain->params.protocol == SC_CRASH)
-        sys_sleep_until(sys_now() + b->decide_ns + b->epsilon_ns);  /* "f += 1 and wait" */
+    if (skipped && r->domain->params.protocol == SC_CRASH)  /* "f += 1 and wait", for each */
+        sys_sleep_until(sys_now() + skipped * crash_delay_ns(b));
     return receiver_store_everything(r);
 }
 
@@ -189,6 +189,17 @@ static int pick(struct sc_receiver *r, struct run *run)
 
 /* ---- waiting ---- */
 
+static void publish_histogram(struct sc_receiver *r)
+{
+    for (int i = 0; i < r->view.count; i++) {
+        word_t *words = receiver_histogram(r->domain, r->view.copy[i], r->box, r->slot);
+        for (uint32_t b = r->dirty_low; b < r->dirty_high; b++)
+            STORE_RELAXED(&words[b], r->histogram[b]);
+    }
+    r->dirty_low = HISTOGRAM_WORDS;
+    r->dirty_high = 0;
+}
+
 static void flush(struct sc_receiver *r)
 {
     bool moved = false;
@@ -204,6 +215,7 @@ static void flush(struct sc_receiver *r)
     publish_stat(r, STAT_RECEIVED);
     publish_stat(r, STAT_RECEIVED_BYTES);
     publish_stat(r, STAT_RECEIVE_WORST_NS);
+    publish_histogram(r);
     ring_senders(&r->view, r->box);
 }
 
@@ -226,8 +238,14 @@ static void sleep_once(struct sc_receiver *r, uint64_t deadline, bool blocked)
     if (until <= now)
         return;
     receiver_count(r, STAT_SLEEPS, 1);
-    if (sys_futex_wait(bell, armed, until) == -EFAULT)
+    int rc = sys_futex_wait(bell, armed, until);
+    if (rc == -EFAULT)
         sys_sleep_until(until);
+    /* A predecessor in this place that was evicted in its sleep may have stored its cursors over
+     * ours since; a sender could wait for them for ever. So they are said again now and then. */
+    if (rc == -ETIMEDOUT)
+        for (uint32_t lane = 0; lane < r->domain->params.senders; lane++)
+            receiver_store_cursor(r, lane);
 }
 
 static bool is_blocked(const struct sc_receiver *r)
@@ -249,22 +267,23 @@ static bool has_left(const struct sc_receiver *r)
     return r->leaving && clock_from(r->now) > (r->exit << LOW_SHIFT) + settled;
 }
 
-/* Waits for a run. */
-static int await_run(struct sc_receiver *r, uint64_t deadline, struct run *run)
+/* Waits for a run. Before it waits it tells the senders how far it is: messages that it skipped
+ * because they were rejected may fill a whole lane, and its sender would wait for us. */
+static int await_run(struct sc_receiver *r, uint64_t *pinned, struct run *run)
 {
     uint64_t since = 0;
     for (;;) {
         int rc = pick(r, run);
         if (rc)
             return rc;
-        flush(r);                                    /* what was skipped must not hold its sender up */
-        deadline = absolute(deadline);               /* once; only those who wait need it */
+        flush(r);
+        uint64_t deadline = pin(pinned);             /* only those who wait need it */
         if (!still_member(r) && (rc = not_member(r)) != SC_COPY_FAILED)
             return rc;
         if (box_is_removed(r))
             return SC_REMOVED;
-        bool blocked = is_blocked(r);
-        if (blocked && (rc = relieve_eager(r)))
+        bool blocked = is_blocked(r), hurried = *pinned & SC_UNCOUNTED; /* will come again at once */
+        if (blocked && !hurried && (rc = relieve_eager(r)))
             return rc;
         if (has_left(r) && !blocked)
             return SC_CLOSED;
@@ -327,11 +346,26 @@ static void check_order(struct sc_receiver *r, uint32_t lane, const struct slot 
         receiver_count(r, STAT_VIOLATIONS, 1);
 }
 
+static void note_late(struct sc_receiver *r, uint64_t timestamp, uint64_t age)
+{
+    receiver_count(r, STAT_DELIVERED_LATE, 1);
+    overrun_note(&r->overruns, SC_DELIVERY_LATE, timestamp, age, r->late_after_ns);
+    r->was_late = true;
+}
+
 static void delivered(struct sc_receiver *r, uint32_t lane, const struct slot *head)
 {
     uint64_t age = clock_from(r->now) - head->timestamp;
     r->last_ts = head->timestamp;
     r->last_lane = lane;
+    uint32_t bucket = histogram_bucket((int64_t)age < 0 ? 0 : age);
+    r->histogram[bucket]++;
+    if (bucket < r->dirty_low)
+        r->dirty_low = bucket;
+    if (bucket >= r->dirty_high)
+        r->dirty_high = bucket + 1;
+    if ((int64_t)age > (int64_t)r->late_after_ns)
+        note_late(r, head->timestamp, age);
     r->stats[STAT_RECEIVED]++;
     r->stats[STAT_RECEIVED_BYTES] += head->bytes;
     if ((int64_t)age > (int64_t)r->stats[STAT_RECEIVE_WORST_NS])
@@ -366,9 +400,17 @@ static int drain(struct sc_receiver *r, const struct run *run, unsigned char *bu
     return (int)n;
 }
 
+/* Raised before anything else is taken, so that no message is lost with it. */
+static int raise_lateness(struct sc_receiver *r)
+{
+    bool raise = r->was_late && r->raise_late;
+    r->was_late = false;
+    return raise ? SC_OVERRUN : 0;
+}
+
 /* Fills `out` with what can be had without waiting, after waiting for the first. */
 static int receive_some(struct sc_receiver *r, unsigned char *buffer, uint64_t size,
-                        uint64_t deadline, struct sc_message *out, uint32_t max)
+                        uint64_t *deadline, struct sc_message *out, uint32_t max)
 {
     uint32_t n = 0;
     uint64_t used = 0;
@@ -395,10 +437,12 @@ int sc_receive_many(sc_receiver *r, void *buffer, uint64_t size, uint64_t deadli
 {
     if (max == 0)
         return 0;
-    int rc = receiver_enter(r, deadline);
+    int rc = receiver_enter(r, &deadline);
     if (rc)
         return rc;
-    rc = r->viewing ? SC_INVALID : receive_some(r, buffer, size, deadline, out, max);
+    rc = r->viewing ? SC_INVALID : raise_lateness(r);
+    if (rc == 0)
+        rc = receive_some(r, buffer, size, &deadline, out, max);
     flush(r);
     receiver_exit(r);
     return rc;
@@ -413,7 +457,7 @@ int sc_receive(sc_receiver *r, void *buffer, uint64_t size, uint64_t deadline,
 
 /* ---- views: the application reads the slot itself ---- */
 
-static int find_view(struct sc_receiver *r, uint64_t deadline, struct sc_message *out,
+static int find_view(struct sc_receiver *r, uint64_t *deadline, struct sc_message *out,
                      const void **data)
 {
     for (;;) {
@@ -446,10 +490,12 @@ static int find_view(struct sc_receiver *r, uint64_t deadline, struct sc_message
 
 int sc_view(sc_receiver *r, uint64_t deadline, struct sc_message *out, const void **data)
 {
-    int rc = receiver_enter(r, deadline);
+    int rc = receiver_enter(r, &deadline);
     if (rc)
         return rc;
-    rc = r->viewing ? SC_INVALID : find_view(r, deadline, out, data);
+    rc = r->viewing ? SC_INVALID : raise_lateness(r);
+    if (rc == 0)
+        rc = find_view(r, &deadline, out, data);
     if (rc == 0) {
         r->viewing = true;                           /* the cursor stays until the release */
         COUNT_UP(&r->domain->leases);
@@ -461,7 +507,8 @@ int sc_view(sc_receiver *r, uint64_t deadline, struct sc_message *out, const voi
 /* SC_LATE: evicted while reading, SC_COPY_FAILED: the copy died; what was read may be wrong. */
 int sc_view_release(sc_receiver *r)
 {
-    int rc = receiver_enter(r, FOREVER);
+    uint64_t forever = FOREVER;
+    int rc = receiver_enter(r, &forever);
     if (rc)
         return rc;
     if (r->viewing) {
@@ -482,8 +529,8 @@ int sc_view_release(sc_receiver *r)
 
 uint64_t sc_receiver_depth(sc_receiver *r)
 {
-    uint64_t depth = 0;
-    if (receiver_enter(r, sys_now()) != 0)
+    uint64_t depth = 0, now = sys_now();
+    if (receiver_enter(r, &now) != 0)
         return 0;
     for (uint32_t lane = 0; lane < r->domain->params.senders; lane++) {
         uint64_t tail;

@@ -8,7 +8,14 @@
  *
  * DEVIATION: the wait for nrd >= mu (line 29) is skipped where D is set already, since D never
  * changes again; and it ends at a deadline: if so many receivers are gone that there is no quorum,
- * the model is broken, which is counted, and D := LD still decides alike for everyone.
+ * the model is broken, which is counted, and D := LD still decides alike for everyone. The deadline
+ * counts from when this receiver noticed the message, since its clock may be one of the fast ones.
+ *
+ * DEVIATION: the paper's validity rests on nxp >= mu "when the first intact receiver reads the
+ * a-flag", because all intact ones begin within epsilon of each other (line 21). Threads do not:
+ * an intact one may begin at any time before ts + chi. So a receiver votes once nxp >= mu, or after
+ * ts + chi + epsilon, when no intact one can still come. Otherwise early receivers, fewer than mu,
+ * could use up the votes that count (nrd < mu) before a majority has been seen.
  *
  * [D1] outcome: release by the thread -> acquire by the application.
  * [D2] the application's position: release -> acquire by the thread, which stays behind a lap.
@@ -31,6 +38,7 @@ struct pending {
     uint64_t wait_until;
     uint64_t timestamp;
     uint64_t addressed;
+    uint64_t noticed;                                /* true time */
 };
 
 struct decider {
@@ -39,6 +47,10 @@ struct decider {
     struct view view;
     _Atomic bool stop;
     _Atomic uint64_t violations;
+    uint64_t look_for_dead;
+    uint64_t last_look, this_look;                   /* true times of the rounds */
+    uint64_t suspected;                              /* receivers found silent, by place */
+    uint64_t stats[24];                              /* those that this thread writes */
     word_t read_to[SC_SENDERS_MAX];                  /* [D2] */
     struct pending *pending;                         /* senders * capacity */
     word_t *outcome;                                 /* (position + 1) << 2 | decision [D1] */
@@ -115,10 +127,10 @@ static uint32_t quorum_of(uint64_t addressed)
     return (n + 2) / 2;                              /* ⌈(N+1)/2⌉ */
 }
 
-/* After this there should have been a quorum long ago. */
-static uint64_t quorum_deadline(const struct sc_bounds *b, uint64_t timestamp)
+/* So long after its timestamp there should have been a quorum long ago. */
+static uint64_t quorum_patience(const struct sc_bounds *b)
 {
-    return timestamp + b->expiry_ns + b->receive_ns + b->send_ns + 2 * b->epsilon_ns;
+    return b->expiry_ns + b->receive_ns + b->send_ns + 2 * b->epsilon_ns;
 }
 
 /* For a dead sender's last message: decided by its receivers, or, when they are overdue or there
@@ -132,7 +144,7 @@ int timing_conclude(struct view *view, int box, uint32_t lane, uint64_t position
         if (slot_read_header(view, view->copy[i], box, lane, position, &head) == 0)
             m.timestamp = head.timestamp;
     }
-    bool overdue = clock_from(sys_now()) >= quorum_deadline(b, m.timestamp);
+    bool overdue = clock_from(sys_now()) >= m.timestamp + quorum_patience(b);
     uint64_t serial = 0;
     struct copy *copy;
     while ((copy = view_next(view, serial))) {
@@ -154,6 +166,27 @@ int timing_conclude(struct view *view, int box, uint32_t lane, uint64_t position
     return 0;
 }
 
+static void decider_count(struct decider *d, enum receiver_stat what, uint64_t add)
+{
+    const struct sc_receiver *r = d->receiver;
+    d->stats[what] += add;
+    for (int i = 0; i < d->view.count; i++)
+        STORE_RELAXED(&receiver_of(r->domain, d->view.copy[i], r->box, r->slot)->stats[what],
+                      d->stats[what]);
+}
+
+/* Too late to vote. Ours is the fault if we did not look once while there was time. */
+static void note_lateness(struct decider *d, const struct pending *m, uint64_t local)
+{
+    const struct sc_bounds *b = &d->receiver->domain->params.bounds;
+    uint64_t ready = m->timestamp + b->send_ns + b->epsilon_ns + b->poll_ns;
+    if (m->serial != 0 || clock_from(d->last_look) >= ready)
+        return;
+    decider_count(d, STAT_LATE_ROUNDS, 1);
+    overrun_note(&d->receiver->overruns, SC_DECISION_LATE, m->timestamp, local - m->timestamp,
+                 b->expiry_ns);
+}
+
 /* Visits one copy. 1: this copy is done, 0: come back later, SC_COPY_FAILED. */
 static int advance_in(struct decider *d, struct copy *copy, uint32_t lane, uint64_t position,
                       struct pending *m, uint64_t now)
@@ -171,6 +204,8 @@ static int advance_in(struct decider *d, struct copy *copy, uint32_t lane, uint6
         rc = apply(&slot->decision, position, member ? enter_copy : nothing, m, quorum, in_time, &f);
         if (rc)
             return rc;
+        if (member && !in_time && f.d == UNDECIDED)
+            note_lateness(d, m, local);
         m->phase = !member ? PHASE_QUORUM : f.d != UNDECIDED ? PHASE_QUORUM : PHASE_EPSILON;
         m->wait_until = now + b->epsilon_ns;         /* 21 */
         if (f.d != UNDECIDED && member && (rc = apply(&slot->decision, position, vote, m, quorum,
@@ -178,7 +213,11 @@ static int advance_in(struct decider *d, struct copy *copy, uint32_t lane, uint6
             return rc;
     }
     if (m->phase == PHASE_EPSILON) {
-        if (now < m->wait_until)
+        if ((rc = apply(&slot->decision, position, nothing, m, quorum, false, &f)))
+            return rc;
+        bool all_seen = f.nxp >= quorum || f.d != UNDECIDED;
+        if (now < m->wait_until ||
+            (!all_seen && local < m->timestamp + b->expiry_ns + b->epsilon_ns))
             return 0;
         uint64_t accepted = LOAD_ACQUIRE(&slot->accepted); /* [T2] */
         if (!seal_ok(accepted))
@@ -190,13 +229,13 @@ static int advance_in(struct decider *d, struct copy *copy, uint32_t lane, uint6
     }
     if ((rc = apply(&slot->decision, position, nothing, m, quorum, false, &f)))
         return rc;
-    uint64_t give_up = quorum_deadline(b, m->timestamp);
+    bool patient = now < m->noticed + quorum_patience(b);
     if (f.d == UNDECIDED && f.nrd < quorum) {        /* 29 */
-        if (local < give_up)
+        if (patient)
             return 0;
         COUNT_UP(&d->violations);
     }
-    if (f.d == UNDECIDED && !member && local < give_up)
+    if (f.d == UNDECIDED && !member && patient)
         return 0;
     if ((rc = apply(&slot->decision, position, conclude, m, quorum, false, &f)))
         return rc;
@@ -250,7 +289,8 @@ static bool notice(struct decider *d, uint32_t lane, uint64_t position, struct p
         if (here && slot_read_header(&d->view, copy, r->box, lane, position, &head) == 0) {
             *m = (struct pending){.tag = position + 1,
                                   .timestamp = head.timestamp,
-                                  .addressed = head.op_or_addressed};
+                                  .addressed = head.op_or_addressed,
+                                  .noticed = sys_now()};
             return true;
         }
         if (!seal_ok(word) && view_doubt(&d->view, copy, r->box))
@@ -282,12 +322,43 @@ static void look_at_lane(struct decider *d, uint32_t lane, uint64_t now, uint64_
             continue;
         }
         advance(d, lane, p, m, now);
-        if (m->phase == PHASE_EPSILON && m->wait_until < *wake)
+        if (m->phase == PHASE_EPSILON && m->wait_until > now && m->wait_until < *wake)
             *wake = m->wait_until;
-        if (m->phase == PHASE_QUORUM && now + QUORUM_POLL_NS < *wake)
+        else if ((m->phase == PHASE_EPSILON || m->phase == PHASE_QUORUM) &&
+                 now + QUORUM_POLL_NS < *wake)
             *wake = now + QUORUM_POLL_NS;
         if (m->phase == PHASE_DONE)
             STORE_RELEASE(&d->outcome[index], (p + 1) << 2 | (uint64_t)m->taken); /* [D1] */
+    }
+}
+
+/* Another receiver's thread has not been seen at work for longer than the model allows: reported,
+ * once each time; and after hold_ns evicted, if the mailbox says so. */
+static void watch_peer(struct decider *d, uint32_t slot)
+{
+    struct sc_receiver *r = d->receiver;
+    const struct sc_bounds *b = &r->domain->params.bounds;
+    struct owner owner;
+    const struct receiver_record *rec = receiver_of(r->domain, d->view.copy[0], r->box, slot);
+    uint64_t heartbeat = LOAD_RELAXED(&rec->stats[STAT_HEARTBEAT_NS]), now = sys_now();
+    uint64_t allowed = b->expiry_ns - b->send_ns + b->epsilon_ns; /* p + n·δd + 3ε */
+    if (heartbeat == 0 || now < heartbeat + allowed) {
+        d->suspected &= ~(UINT64_C(1) << slot);
+        return;
+    }
+    if (owner_read(&d->view, receiver_place(r->domain, r->box, slot), &owner) ||
+        owner_state(owner.value) != OWNER_LIVE)
+        return;
+    if (!(d->suspected >> slot & 1)) {
+        d->suspected |= UINT64_C(1) << slot;
+        decider_count(d, STAT_LATE_PEERS, 1);
+        overrun_note(&r->overruns, SC_PEER_LATE, owner_pid(owner.value), now - heartbeat, allowed);
+    }
+    if (now - heartbeat > b->hold_ns && r->domain->boxes[r->box].params.evict &&
+        receiver_release(&d->view, r->box, &owner) == 0) {
+        decider_count(d, STAT_EVICTED, 1);
+        overrun_note(&r->overruns, SC_PEER_EVICTED, owner_pid(owner.value), now - heartbeat,
+                     b->hold_ns);
     }
 }
 
@@ -296,29 +367,53 @@ static void bury_dead(struct decider *d)
 {
     struct sc_receiver *r = d->receiver;
     for (uint32_t slot = 0; slot < r->domain->boxes[r->box].params.receivers; slot++)
-        if (slot != r->slot)
-            reap_receiver(&d->view, r->box, slot);
+        if (slot != r->slot && reap_receiver(&d->view, r->box, slot) == 0 && d->view.count)
+            watch_peer(d, slot);
+}
+
+/* One look at everything. *wake: when to look again. */
+static int decide_once(struct decider *d, uint64_t *wake)
+{
+    struct sc_receiver *r = d->receiver;
+    if (sys_now() >= d->look_for_dead) {
+        d->look_for_dead = sys_now() + LIVENESS_NS;
+        bury_dead(d);
+    }
+    int rc = view_is_current(&d->view) ? 0 : view_refresh(&d->view);
+    if (rc)
+        return rc;                                   /* lost or removed: the application is told */
+    d->last_look = d->this_look;
+    d->this_look = sys_now();
+    decider_count(d, STAT_HEARTBEAT_NS, d->this_look - d->stats[STAT_HEARTBEAT_NS]);
+    *wake = d->this_look + r->domain->params.bounds.poll_ns;
+    for (uint32_t lane = 0; lane < r->domain->params.senders; lane++)
+        look_at_lane(d, lane, sys_now(), wake);
+    return 0;
 }
 
 static void *decide_every_poll(void *argument)
 {
     struct decider *d = argument;
-    struct sc_receiver *r = d->receiver;
-    uint64_t poll = r->domain->params.bounds.poll_ns;
-    uint64_t look_for_dead = 0;
-    while (!LOAD_ACQUIRE(&d->stop)) {
-        if (sys_now() >= look_for_dead) {
-            look_for_dead = sys_now() + LIVENESS_NS;
-            bury_dead(d);
-        }
-        if (!view_is_current(&d->view) && view_refresh(&d->view))
-            break;                                   /* lost or removed: the application is told */
-        uint64_t wake = sys_now() + poll;
-        for (uint32_t lane = 0; lane < r->domain->params.senders; lane++)
-            look_at_lane(d, lane, sys_now(), &wake);
+    uint64_t wake;
+    while (!LOAD_ACQUIRE(&d->stop) && decide_once(d, &wake) == 0)
         sys_sleep_until(wake);
-    }
     return NULL;
+}
+
+/* A schedule decides from now on, by calling decider_round() at least every p. */
+int sc_receiver_decide_by_schedule(sc_receiver *r)
+{
+    if (!r->decider)
+        return SC_INVALID;
+    if (!EXCHANGE(&r->decider->stop, true))
+        pthread_join(r->decider->thread, NULL);
+    return 0;
+}
+
+int decider_round(struct sc_receiver *r)
+{
+    uint64_t wake;
+    return decide_once(r->decider, &wake);
 }
 
 int decider_start(struct sc_receiver *r)
@@ -328,11 +423,14 @@ int decider_start(struct sc_receiver *r)
     if (!d)
         return -ENOMEM;
     d->receiver = r;
+    d->this_look = sys_now();
     d->pending = calloc(slots, sizeof *d->pending);
     d->outcome = calloc(slots, sizeof *d->outcome);
     for (uint32_t lane = 0; lane < r->domain->params.senders; lane++)
         STORE_RELAXED(&d->read_to[lane], r->lanes[lane].position);
     int rc = d->pending && d->outcome ? view_open(&d->view, r->domain) : -ENOMEM;
+    if (rc == 0)
+        decider_count(d, STAT_HEARTBEAT_NS, d->this_look); /* it may be stopped before it begins */
     if (rc == 0)
         rc = -pthread_create(&d->thread, NULL, decide_every_poll, d);
     if (rc) {
@@ -348,8 +446,8 @@ int decider_start(struct sc_receiver *r)
 void decider_stop(struct sc_receiver *r)
 {
     struct decider *d = r->decider;
-    STORE_RELEASE(&d->stop, true);
-    pthread_join(d->thread, NULL);
+    if (!EXCHANGE(&d->stop, true))
+        pthread_join(d->thread, NULL);
     free(d->pending);
     free(d->outcome);
     free(d);

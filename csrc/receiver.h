@@ -2,10 +2,13 @@
 #ifndef SHMCAST_RECEIVER_H
 #define SHMCAST_RECEIVER_H
 
-#include "core.h"
+#include "overrun.h"
+#include "rt_histogram.h"
 
 enum receiver_stat { STAT_RECEIVED, STAT_RECEIVED_BYTES, STAT_SAW_REJECTED, STAT_RESOLVED,
-                     STAT_VIOLATIONS, STAT_SLEEPS, STAT_RECEIVE_WORST_NS };
+                     STAT_VIOLATIONS, STAT_SLEEPS, STAT_RECEIVE_WORST_NS, STAT_DELIVERED_LATE,
+                     /* of the thread that decides: it alone writes them */
+                     STAT_LATE_ROUNDS = 16, STAT_LATE_PEERS, STAT_EVICTED, STAT_HEARTBEAT_NS };
 
 /* What is known of one lane. */
 struct reading {
@@ -40,6 +43,7 @@ struct sc_receiver {
     uint64_t live_word;                              /* sealed owner word while we are a member */
     uint64_t entry, exit;                            /* in units of LOW_SHIFT */
     uint64_t spin_ns;
+    uint64_t late_after_ns;                          /* latency and Δr: a delivery is late then */
     uint64_t now;                                    /* true time of the last look */
     uint64_t wake_at;                                /* nothing can become ready before, unrung */
     uint64_t last_ts;                                /* of the last delivered message */
@@ -49,6 +53,10 @@ struct sc_receiver {
     bool thorough;                                   /* about to sleep: look at everything */
     bool viewing;
     uint64_t stats[8];
+    bool raise_late, was_late;
+    uint32_t dirty_low, dirty_high;                  /* buckets to be published, low <= i < high */
+    uint64_t histogram[HISTOGRAM_WORDS];             /* from timestamp to delivery */
+    struct overruns overruns;
     struct decider *decider;                         /* timing only */
     struct reading lanes[SC_SENDERS_MAX];
 };
@@ -62,8 +70,9 @@ int pick_timing(struct sc_receiver *r, struct run *run);
 int decider_start(struct sc_receiver *r);
 void decider_stop(struct sc_receiver *r);
 void decider_follow(struct sc_receiver *r, uint32_t lane);
+int decider_round(struct sc_receiver *r);
 
-int receiver_enter(struct sc_receiver *r, uint64_t deadline); /* takes the handle's turn */
+int receiver_enter(struct sc_receiver *r, uint64_t *deadline); /* takes the handle's turn */
 void receiver_exit(struct sc_receiver *r);
 void receiver_store_cursor(struct sc_receiver *r, uint32_t lane);
 int receiver_store_everything(struct sc_receiver *r);

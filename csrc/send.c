@@ -26,7 +26,7 @@ static int take_over(struct sc_sender *s)
     const struct sender_record *rec = sender_of(s->view.copy[0], s->lane);
     for (int i = 0; i < 8; i++)
         s->stats[i] = LOAD_RELAXED(&rec->stats[i]);
-    return 0;
+    return sender_histogram_read(&s->view, s->lane, s->histogram);
 }
 
 static int claim_lane(struct sc_sender *s)
@@ -88,7 +88,7 @@ int sc_sender_open(sc_domain *d, uint64_t deadline, sc_sender **out)
 
 uint64_t sc_sender_id(sc_sender *s) { return (uint64_t)incarnation(s) << 8 | s->lane; }
 
-static int enter(struct sc_sender *s, uint64_t deadline)
+static int enter(struct sc_sender *s, uint64_t *deadline)
 {
     if (s->fork_generation != sys_fork_generation())
         return SC_FORKED;
@@ -277,13 +277,21 @@ static void count_outcome(struct sc_sender *s, const struct operation *op, uint6
 {
     if (s->view.count == 0)
         return;
-    if (rc == SC_REJECTED)
+    if (rc == SC_REJECTED) {
+        const struct sc_bounds *b = &s->domain->params.bounds;
         count(s, STAT_REJECTED, 1);
-    if (rc == SC_FULL && !(op->deadline & SC_UNCOUNTED))
+        overrun_note(&s->overruns, SC_SEND_REJECTED, ts, clock_from(sys_now()) - ts, b->send_ns);
+    }
+    if (rc == SC_FULL && !(*op->deadline & SC_UNCOUNTED))
         count(s, STAT_FULL, 1);
     if (rc)
         return;
     uint64_t bytes = 0, now = clock_from(sys_now()), took = now - ts;
+    uint32_t bucket = histogram_bucket(took);
+    s->histogram[bucket]++;
+    for (int i = 0; i < s->view.count; i++)
+        STORE_RELAXED(&sender_histogram(s->domain, s->view.copy[i], s->lane)[bucket],
+                      s->histogram[bucket]);
     if (now >> LOW_SHIFT > s->low)
         s->low = now >> LOW_SHIFT;
     for (uint32_t i = 0; i < op->count; i++)
@@ -293,8 +301,11 @@ static void count_outcome(struct sc_sender *s, const struct operation *op, uint6
     count(s, STAT_SENT_BYTES, bytes);
     if ((int64_t)took > (int64_t)s->stats[STAT_SEND_WORST_NS])
         count(s, STAT_SEND_WORST_NS, took - s->stats[STAT_SEND_WORST_NS]);
-    if ((int64_t)took > (int64_t)s->domain->params.bounds.send_ns)
+    if ((int64_t)took > (int64_t)s->domain->params.bounds.send_ns) {
         count(s, STAT_LATE, 1);
+        overrun_note(&s->overruns, SC_SEND_LATE, ts, took, s->domain->params.bounds.send_ns);
+        s->was_late = true;
+    }
 }
 
 /* The caller holds the sender's turn. */
@@ -313,6 +324,10 @@ static int run(struct sc_sender *s, const struct operation *op, struct sc_receip
         return rc;
     *out = (struct sc_receipt){ts, s->sequence, position};
     s->sequence += op->count;
+    if (s->was_late) {
+        s->was_late = false;
+        return s->raise_late ? SC_OVERRUN : 0;
+    }
     return 0;
 }
 
@@ -343,7 +358,7 @@ static int send_parts(struct sc_sender *s, const struct operation *op, struct sc
 int sc_send_many(sc_sender *s, uint64_t boxes, const struct sc_part *parts, uint32_t count,
                  uint64_t deadline, struct sc_receipt *out)
 {
-    struct operation op = {boxes, parts, count, deadline, NULL};
+    struct operation op = {boxes, parts, count, &deadline, NULL};
     if (count == 0 || count > SC_BATCH_MAX)
         return SC_INVALID;
     int rc = enter(s, op.deadline);
@@ -365,7 +380,7 @@ int sc_send(sc_sender *s, uint64_t boxes, const void *data, uint64_t bytes, uint
 int sc_send_packed(sc_sender *s, uint64_t boxes, const void *data, const uint64_t *sizes,
                    uint32_t count, uint64_t deadline, struct sc_receipt *out)
 {
-    struct operation op = {boxes, s->packed, count, deadline, NULL};
+    struct operation op = {boxes, s->packed, count, &deadline, NULL};
     if (count == 0 || count > SC_BATCH_MAX)
         return SC_INVALID;
     int rc = enter(s, op.deadline);
@@ -386,8 +401,8 @@ int sc_loan(sc_sender *s, int box, uint64_t bytes, uint64_t deadline, void **out
     if (box < 0 || box >= SC_MAILBOXES_MAX)
         return SC_INVALID;
     struct sc_part part = {NULL, bytes};
-    struct operation op = {UINT64_C(1) << box, &part, 1, deadline, NULL};
-    int rc = enter(s, deadline);
+    struct operation op = {UINT64_C(1) << box, &part, 1, &deadline, NULL};
+    int rc = enter(s, &deadline);
     if (rc)
         return rc;
     rc = s->loan.active ? SC_INVALID : check_boxes(s, op.boxes);
@@ -419,11 +434,11 @@ static void end_loan(struct sc_sender *s)
 
 int sc_loan_send(sc_sender *s, uint64_t bytes, uint64_t deadline, struct sc_receipt *out)
 {
-    int rc = enter(s, deadline);
+    int rc = enter(s, &deadline);
     if (rc)
         return rc;
     struct sc_part part = {s->loan.data, bytes};
-    struct operation op = {UINT64_C(1) << s->loan.box, &part, 1, deadline, s->loan.copy};
+    struct operation op = {UINT64_C(1) << s->loan.box, &part, 1, &deadline, s->loan.copy};
     if (!s->loan.active || bytes > s->loan.bytes)
         rc = SC_INVALID;
     else {
@@ -440,7 +455,8 @@ int sc_loan_send(sc_sender *s, uint64_t bytes, uint64_t deadline, struct sc_rece
 
 int sc_loan_drop(sc_sender *s)
 {
-    int rc = enter(s, FOREVER);
+    uint64_t forever = FOREVER;
+    int rc = enter(s, &forever);
     if (rc)
         return rc;
     if (s->loan.active)

@@ -43,7 +43,7 @@ int intent_raise(struct sc_sender *s, const struct operation *op)
             return rc;
         if (config_frozen(s->view.config)) {
             intent_lower(s);
-            if ((rc = view_wait_thawed(&s->view, op->deadline)))
+            if ((rc = view_wait_thawed(&s->view, pin(op->deadline))))
                 return rc;
             s->op++;
         }

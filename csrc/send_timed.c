@@ -32,7 +32,7 @@ static uint64_t addressed(struct sc_sender *s, int box, uint64_t ts)
 /* `timing`, appendix A.1.2: a message stays until Δs + Δr + 2ε after its timestamp, so that a
  * newcomer without a d-flag can still read it. The last slot of a batch is the last to be free, and
  * waiting for it first means that SC_FULL comes before anything is written. */
-static int wait_removable(struct sc_sender *s, int box, uint32_t count, uint64_t deadline)
+static int wait_removable(struct sc_sender *s, int box, uint32_t count, uint64_t *pinned)
 {
     const struct sc_bounds *b = &s->domain->params.bounds;
     uint64_t position = s->lanes[box].position + count - 1;
@@ -43,7 +43,7 @@ static int wait_removable(struct sc_sender *s, int box, uint32_t count, uint64_t
     uint64_t before = position - s->domain->boxes[box].params.capacity;
     if (slot_read_header(&s->view, s->view.copy[0], box, s->lane, before, &old))
         return 0;
-    deadline = absolute(deadline);
+    const uint64_t deadline = pin(pinned);
     uint64_t until = old.timestamp + b->send_ns + b->receive_ns + 2 * b->epsilon_ns;
     for (;;) {
         uint64_t now = sys_now(), local = clock_from(now);
@@ -67,20 +67,35 @@ static enum decision look(struct sc_sender *s, int box, uint64_t position)
     return UNDECIDED;
 }
 
-/* A late sender learns its message's fate; nobody to decide means nobody delivers. */
+/* Nobody has decided in time: there is no receiver, or all of them are late. */
+static int conclude(struct sc_sender *s, int box, uint64_t position, enum decision *d)
+{
+    uint64_t violations = 0;
+    if (s->domain->params.protocol == SC_CRASH)
+        return crash_decide(&s->view, box, s->lane, position, d, &violations);
+    int rc = timing_conclude(&s->view, box, s->lane, position);
+    *d = look(s, box, position);
+    return rc == -EAGAIN ? 0 : rc;
+}
+
+/* A late sender learns its message's fate; if need be it sees to it that there is one. */
 static int ask_outcome(struct sc_sender *s, int box, uint64_t position, uint64_t receivers)
 {
     const struct sc_bounds *b = &s->domain->params.bounds;
-    uint64_t give_up = sys_now() + 2 * (b->expiry_ns + b->send_ns + b->receive_ns) + NS_PER_S;
+    uint64_t patience = b->expiry_ns + b->send_ns + b->receive_ns + 2 * b->epsilon_ns;
+    uint64_t overdue = receivers ? sys_now() + patience : 0;
     enum decision d;
-    while ((d = look(s, box, position)) == UNDECIDED && receivers && sys_now() < give_up) {
+    while ((d = look(s, box, position)) == UNDECIDED) {
+        int rc = view_is_current(&s->view) ? 0 : view_refresh(&s->view);
+        if (rc == 0 && sys_now() >= overdue)
+            rc = conclude(s, box, position, &d);
+        if (rc)
+            return rc;
+        if (d != UNDECIDED)
+            break;
         sys_sleep_until(sys_now() + OUTCOME_POLL_NS);
-        if (!view_is_current(&s->view))
-            view_refresh(&s->view);
     }
-    if (d == ACCEPT)
-        return 0;
-    return d == REJECT ? SC_REJECTED : SC_LATE;
+    return d == ACCEPT ? 0 : SC_REJECTED;
 }
 
 /* D := undefined, unless this sender is so late that receivers have begun to decide here: what they
@@ -100,7 +115,7 @@ static int write_one(struct sc_sender *s, const struct operation *op, int box, u
     const uint64_t bound = s->domain->params.bounds.send_ns;
     struct lane_view *own = &s->lanes[box];
     struct slot header;
-    int rc;
+    int rc, copies = config_count(s->view.config);
     *ts = clock_from(sys_now());
     if (*ts <= s->last_ts)
         *ts = s->last_ts + 1;
@@ -119,8 +134,10 @@ static int write_one(struct sc_sender *s, const struct operation *op, int box, u
     own->position++;
     if (!view_is_current(&s->view) && (rc = view_refresh(&s->view)))
         return rc;
-    if (clock_from(sys_now()) > *ts + bound)
-        return SC_REJECTED;                                  /* no flag: everyone rejects it */
+    /* No flag: everyone rejects it. A copy that came meanwhile was made by somebody who had waited for
+     * us long enough, and may lack the message. */
+    if (clock_from(sys_now()) > *ts + bound || config_count(s->view.config) != copies)
+        return SC_REJECTED;
     for (int c = 0; c < s->view.count; c++) {
         STORE_RELEASE(&slot_at(s->domain, s->view.copy[c], box, s->lane, position)->accepted,
                       seal(position + 1));                   /* [T2] */
@@ -169,7 +186,7 @@ int sc_confirm(sc_sender *s, int box, uint64_t position, uint64_t deadline)
     deadline = absolute(deadline);
     for (;;) {
         enum decision d = UNDECIDED;
-        int rc = turn_take(&s->turn, deadline);
+        int rc = turn_take(&s->turn, &deadline);
         if (rc)
             return rc;
         rc = outcome_of(s, box, position, &d);

@@ -2,7 +2,8 @@
 #ifndef SHMCAST_SENDER_H
 #define SHMCAST_SENDER_H
 
-#include "core.h"
+#include "overrun.h"
+#include "rt_histogram.h"
 
 enum sender_stat { STAT_OPERATIONS, STAT_SENT, STAT_SENT_BYTES, STAT_REJECTED, STAT_FULL,
                    STAT_LATE, STAT_SEND_WORST_NS };
@@ -20,6 +21,9 @@ struct sc_sender {
     struct turn turn;
     struct lane_view lanes[SC_MAILBOXES_MAX];
     uint64_t stats[8];
+    bool raise_late, was_late;
+    struct overruns overruns;
+    uint64_t histogram[HISTOGRAM_WORDS];             /* of completion times */
     uint32_t payload_crc[SC_BATCH_MAX];
     struct sc_part packed[SC_BATCH_MAX];
     struct {
@@ -36,10 +40,11 @@ struct operation {
     uint64_t boxes;
     const struct sc_part *parts;
     uint32_t count;
-    uint64_t deadline;
+    uint64_t *deadline;
     struct copy *in_place;                           /* this copy holds the payload already */
 };
 
+int sender_histogram_read(struct view *view, uint32_t lane, uint64_t *out); /* stats.c */
 int intent_raise(struct sc_sender *s, const struct operation *op);
 void intent_lower(struct sc_sender *s);
 int operation_eager(struct sc_sender *s, const struct operation *op, uint64_t *ts);

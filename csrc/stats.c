@@ -64,6 +64,7 @@ static int receiver_stats(struct view *view, int box, int slot, struct sc_receiv
     if (rc)
         return rc;
     const word_t *s = receiver_of(d, view->copy[0], box, (uint32_t)slot)->stats;
+    uint64_t heartbeat = LOAD_RELAXED(&s[STAT_HEARTBEAT_NS]), now = sys_now();
     *out = (struct sc_receiver_stats){
         .held = owner_state(owner.value) == OWNER_LIVE,
         .pid = owner_pid(owner.value),
@@ -74,6 +75,11 @@ static int receiver_stats(struct view *view, int box, int slot, struct sc_receiv
         .violations = LOAD_RELAXED(&s[STAT_VIOLATIONS]),
         .sleeps = LOAD_RELAXED(&s[STAT_SLEEPS]),
         .worst_ns = LOAD_RELAXED(&s[STAT_RECEIVE_WORST_NS]),
+        .late = LOAD_RELAXED(&s[STAT_DELIVERED_LATE]),
+        .late_rounds = LOAD_RELAXED(&s[STAT_LATE_ROUNDS]),
+        .late_peers = LOAD_RELAXED(&s[STAT_LATE_PEERS]),
+        .evicted = LOAD_RELAXED(&s[STAT_EVICTED]),
+        .silent_ns = heartbeat && now > heartbeat ? now - heartbeat : 0,
     };
     return out->held ? depth_of(view, box, (uint32_t)slot, &out->depth) : 0;
 }
@@ -89,6 +95,54 @@ int sc_mailbox_receiver_stats(sc_domain *d, int box, int slot, struct sc_receive
     if (rc)
         return rc;
     rc = receiver_stats(&view, box, slot, out);
+    mailbox_leave(d, box);
+    return rc;
+}
+
+/* Counts only grow, and a copy that came later may lag behind: the greatest of the copies. */
+static void histogram_raise(const word_t *words, uint64_t *out)
+{
+    for (uint32_t b = 0; b < HISTOGRAM_WORDS; b++) {
+        uint64_t count = LOAD_RELAXED(&words[b]);
+        if (count > out[b])
+            out[b] = count;
+    }
+}
+
+int sender_histogram_read(struct view *view, uint32_t lane, uint64_t *out)
+{
+    memset(out, 0, HISTOGRAM_WORDS * sizeof *out);
+    for (int i = 0; i < view->count; i++)
+        histogram_raise(sender_histogram(view->domain, view->copy[i], lane), out);
+    return view_is_current(view) ? 0 : view_refresh(view);
+}
+
+int sc_domain_sender_histogram(sc_domain *d, int lane, uint64_t *out)
+{
+    struct view view;
+    int rc = check_usable(d);
+    if (rc == 0 && (lane < 0 || lane >= (int)d->params.senders))
+        rc = SC_INVALID;
+    if (rc == 0)
+        rc = view_open(&view, d);
+    return rc ? rc : sender_histogram_read(&view, (uint32_t)lane, out);
+}
+
+int sc_mailbox_receiver_histogram(sc_domain *d, int box, int slot, uint64_t *out)
+{
+    struct view view;
+    int rc = check_usable(d);
+    if (rc == 0)
+        rc = view_open(&view, d);
+    if (rc == 0)
+        rc = mailbox_visit(&view, box);
+    if (rc)
+        return rc;
+    if (slot < 0 || slot >= (int)d->boxes[box].params.receivers)
+        rc = SC_INVALID;
+    memset(out, 0, HISTOGRAM_WORDS * sizeof *out);
+    for (int i = 0; rc == 0 && i < view.count; i++)
+        histogram_raise(receiver_histogram(d, view.copy[i], box, (uint32_t)slot), out);
     mailbox_leave(d, box);
     return rc;
 }

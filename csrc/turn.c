@@ -9,10 +9,10 @@
 #define SLEEP_MIN_NS 20000
 #define SLEEP_MAX_NS 1000000
 
-int turn_wait(struct turn *turn, uint64_t deadline)
+int turn_wait(struct turn *turn, uint64_t *pinned)
 {
     uint64_t sleep = SLEEP_MIN_NS;
-    deadline = absolute(deadline);
+    const uint64_t deadline = pin(pinned);
     for (int spins = 0;; spins++) {
         uint32_t free = 0;
         if (LOAD_RELAXED(&turn->taken) == 0 && CAS_ACQ_REL(&turn->taken, &free, 1))

@@ -145,12 +145,6 @@ int view_refresh(struct view *view)
         /* Once: a copy that another thread adds meanwhile may be one that was not found. */
         int count = LOAD_ACQUIRE(&domain->copy_count);
         uint64_t config, failed = gather(domain, count, &config);
-        if (config && config_count(config) > count) {
-            int rc = domain_adopt_copy(domain, count);
-            if (rc)
-                return rc;
-            continue;
-        }
         list_intact(view, count, failed);
         for (int i = 0; i < count; i++)
             if (failed >> i & 1)
@@ -165,6 +159,14 @@ int view_refresh(struct view *view)
             if (domain_find_later(domain) > 0)
                 continue;
             return SC_LOST;
+        }
+        /* Not before it is decided: a new copy that one dying copy alone spoke of may never come to be,
+         * and another one may get its number. */
+        if (told && config_count(config) > count) {
+            int rc = domain_adopt_copy(domain, count);
+            if (rc)
+                return rc;
+            continue;
         }
         view->config = config;
         view->failed = seal(failed);

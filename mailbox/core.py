@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from abc import ABC, abstractmethod
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from shmcast._native import ffi, lib
 from shmcast.errors import error_from
@@ -21,6 +21,43 @@ class Protocol(enum.StrEnum):
     CRASH = "crash"
     TIMING = "timing"
     EAGER = "eager"
+
+
+class Late(enum.StrEnum):
+    """What an operation that took longer than its bound does, besides being counted and kept."""
+
+    COUNT = "count"
+    RAISE = "raise"  # DeadlineMissed: by send when it is done, by receive at the next call
+
+
+class Overrun(NamedTuple):
+    """A bound that was broken."""
+
+    time_ns: int  # when it was noticed
+    timestamp: int  # of the message; of a late peer, its pid
+    took_ns: int
+    bound_ns: int
+    kind: str
+
+
+_OVERRUN_KINDS = (
+    "",
+    "send late",  # accepted after its bound
+    "send rejected",
+    "delivery late",
+    "decision late",
+    "peer late",
+    "peer evicted",
+)
+
+
+def overruns_of(drain: Any, handle: Any, name: str) -> list[Overrun]:
+    out = ffi.new("struct sc_overrun[64]")
+    count = check(drain(handle, out, 64), name)
+    return [
+        Overrun(o.time_ns, o.timestamp, o.took_ns, o.bound_ns, _OVERRUN_KINDS[o.kind])
+        for o in out[0:count]
+    ]
 
 
 PROTOCOL_CODES = {

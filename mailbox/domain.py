@@ -12,6 +12,7 @@ from shmcast.mailbox.core import (
     PROTOCOL_CODES,
     Closing,
     CopyState,
+    Late,
     Protocol,
     check,
     deadline_in,
@@ -21,6 +22,7 @@ from shmcast.mailbox.core import (
 from shmcast.mailbox.records import SenderStats
 from shmcast.mailbox.sender import Sender
 from shmcast.realtime.bounds import Bounds
+from shmcast.realtime.histogram import Histogram
 
 DEFAULT_SENDERS = 8
 DEFAULT_RECEIVERS = 16
@@ -32,6 +34,7 @@ _BOUND_FIELDS = (
     "poll_ns",
     "expiry_ns",
     "hold_ns",
+    "calibration",
 )
 
 
@@ -172,6 +175,11 @@ class Segments:
     def reap(self) -> int:
         return check(lib.sc_domain_reap(self.require()), self.name)
 
+    def _histogram(self, lane: int, worst_ns: int) -> Histogram:
+        words = new(f"uint64_t[{lib.SC_HISTOGRAM_WORDS}]")
+        check(lib.sc_domain_sender_histogram(self.require(), lane, words), self.name)
+        return Histogram(tuple(words), worst_ns)
+
     def sender_stats(self) -> list[SenderStats]:
         out = new("struct sc_sender_stats *")
         found = []
@@ -189,6 +197,7 @@ class Segments:
                         out.full,
                         out.late,
                         out.worst_ns,
+                        self._histogram(lane, out.worst_ns),
                     )
                 )
         return found
@@ -295,8 +304,8 @@ class Domain(Closing):
             elif code != lib.SC_MISSING:
                 check(code, self.name)
 
-    def sender(self, *, timeout: float | None = 1.0) -> Sender:
-        return Sender(self._segments, None, timeout)
+    def sender(self, *, timeout: float | None = 1.0, late: Late | str = Late.COUNT) -> Sender:
+        return Sender(self._segments, None, timeout, Late(late))
 
     def replace(self, timeout: float | None = 10.0) -> int:
         """Makes a new copy for every failed one, while traffic goes on; returns how many."""

@@ -9,6 +9,7 @@ from shmcast.mailbox.core import (
     PROTOCOL_CODES,
     Closing,
     CopyState,
+    Late,
     Protocol,
     check,
     name_bytes,
@@ -27,6 +28,7 @@ from shmcast.mailbox.receiver import Receiver, Wait
 from shmcast.mailbox.records import MailboxStats, ReceiverStats
 from shmcast.mailbox.sender import Sender
 from shmcast.realtime.bounds import Bounds
+from shmcast.realtime.histogram import Histogram
 
 _PROTOCOLS = {code: protocol for protocol, code in PROTOCOL_CODES.items()}
 
@@ -121,14 +123,24 @@ class Mailbox(Closing):
         with Domain.open(domain) as opened:
             opened.remove_mailbox(inner)
 
-    def sender(self, *, timeout: float | None = 1.0) -> Sender:
-        return Sender(self._segments, self._box, timeout)
+    def sender(self, *, timeout: float | None = 1.0, late: Late | str = Late.COUNT) -> Sender:
+        return Sender(self._segments, self._box, timeout, Late(late))
 
     def receiver(
-        self, *, timeout: float | None = 1.0, wait: Wait | str = Wait.ADAPTIVE
+        self,
+        *,
+        timeout: float | None = 1.0,
+        wait: Wait | str = Wait.ADAPTIVE,
+        late: Late | str = Late.COUNT,
     ) -> Receiver:
         """Joins. Whatever is sent after this returns is received."""
-        return Receiver(self._segments, self._box, self.message_size, timeout, Wait(wait))
+        size = self.message_size
+        return Receiver(self._segments, self._box, size, timeout, wait=Wait(wait), late=Late(late))
+
+    @property
+    def index(self) -> int:
+        """In its domain."""
+        return self._box
 
     @property
     def copies(self) -> list[CopyState]:
@@ -154,7 +166,15 @@ class Mailbox(Closing):
             receivers=self._receiver_stats(),
             send_bound_ns=bounds.send_ns,
             latency_bound_ns=latency + bounds.epsilon_ns,
+            receive_bound_ns=bounds.receive_ns,
+            calibration=bounds.calibration,
         )
+
+    def _histogram(self, slot: int, worst_ns: int) -> Histogram:
+        words = new(f"uint64_t[{lib.SC_HISTOGRAM_WORDS}]")
+        handle = self._segments.require()
+        check(lib.sc_mailbox_receiver_histogram(handle, self._box, slot, words), self.name)
+        return Histogram(tuple(words), worst_ns)
 
     def _receiver_stats(self) -> list[ReceiverStats]:
         handle = self._segments.require()
@@ -176,6 +196,12 @@ class Mailbox(Closing):
                         out.sleeps,
                         out.worst_ns,
                         out.depth,
+                        out.late,
+                        out.late_rounds,
+                        out.late_peers,
+                        out.evicted,
+                        out.silent_ns,
+                        self._histogram(slot, out.worst_ns),
                     )
                 )
         return found

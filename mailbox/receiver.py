@@ -23,11 +23,14 @@ from shmcast.mailbox.core import (
     DEFAULT_DEADLINE,
     DEFAULT_TIMEOUT_S,
     Closing,
+    Late,
+    Overrun,
     SlotBuffers,
     address_of,
     check,
     deadline_in,
     new,
+    overruns_of,
 )
 from shmcast.mailbox.records import Batch, Message
 
@@ -111,7 +114,14 @@ class Receiver(ReceivingEnd, Closing):
     csrc/python; it fetches messages in advance."""
 
     def __init__(
-        self, segments: Segments, box: int, message_size: int, timeout: float | None, wait: Wait
+        self,
+        segments: Segments,
+        box: int,
+        message_size: int,
+        timeout: float | None,
+        *,
+        wait: Wait,
+        late: Late,
     ) -> None:
         self.name = segments.name
         self._segments = segments
@@ -121,6 +131,7 @@ class Receiver(ReceivingEnd, Closing):
         self._receiver: Any = out[0]
         lib.sc_receiver_wait_style(self._receiver, _SPIN_NS[wait])
         self._bind(address_of(self._receiver), message_size, segments.waits)
+        lib.sc_receiver_raise_late(self._receiver, late is Late.RAISE)
         self._slots = SlotBuffers(segments)
         info = new("struct sc_message *")
         self._view_out = (new("const void **"), info, memoryview(ffi.buffer(info)).cast("Q"))
@@ -148,9 +159,19 @@ class Receiver(ReceivingEnd, Closing):
         return _ViewBlock(self, deadline)
 
     @property
+    def handle(self) -> Any:
+        """The C core's, for shmcast.mailbox.scheduled."""
+        return self._handle()
+
+    @property
     def depth(self) -> int:
         """Messages sent and not yet received here."""
         return self._fetched() + int(lib.sc_receiver_depth(self._handle()))
+
+    def overruns(self) -> list[Overrun]:
+        """Deliveries, decisions and other receivers that broke a bound since the last call; the
+        latest 64 at most. From one thread at a time."""
+        return overruns_of(lib.sc_receiver_overruns, self._handle(), self.name)
 
     def leave(self, *, timeout: float | None = None) -> list[Message]:
         """Leaves the group, after reading what was sent before."""

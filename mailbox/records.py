@@ -12,6 +12,7 @@ import numpy.typing as npt
 from shmcast._fast import connect, messages_of
 from shmcast._native import ffi, lib
 from shmcast.mailbox.core import CopyState, address_of
+from shmcast.realtime.histogram import EMPTY, Histogram
 
 
 class Receipt(NamedTuple):
@@ -84,8 +85,9 @@ class SenderStats(NamedTuple):
     bytes: int
     rejected: int
     full: int
-    late: int
+    late: int  # accepted after their bound
     worst_ns: int
+    histogram: Histogram = EMPTY  # of completion times, all owners of the place together
 
 
 class ReceiverStats(NamedTuple):
@@ -98,6 +100,12 @@ class ReceiverStats(NamedTuple):
     sleeps: int
     worst_ns: int  # from timestamp to delivery
     depth: int  # messages waiting
+    late: int = 0  # deliveries after their bound
+    late_rounds: int = 0  # `timing`: messages that it was too late to vote on
+    late_peers: int = 0  # `timing`: others that it found silent beyond their bound
+    evicted: int = 0  # of those, how many it evicted
+    silent_ns: int = 0  # `timing`: since its last round of decisions
+    histogram: Histogram = EMPTY  # from timestamp to delivery
 
 
 class MailboxStats(NamedTuple):
@@ -106,6 +114,8 @@ class MailboxStats(NamedTuple):
     receivers: list[ReceiverStats]
     send_bound_ns: int
     latency_bound_ns: int
+    receive_bound_ns: int = 0  # Δr
+    calibration: int = 0  # which measurement the bounds came from; 0: none
 
 
 def _function(name: str) -> int:

@@ -18,12 +18,15 @@ from shmcast.errors import MailboxFull, error_from
 from shmcast.mailbox.core import (
     DEFAULT_DEADLINE,
     Closing,
+    Late,
+    Overrun,
     SlotBuffers,
     address_of,
     check,
     deadline_in,
     name_bytes,
     new,
+    overruns_of,
 )
 from shmcast.mailbox.records import Receipt
 
@@ -92,13 +95,20 @@ class _LoanBlock:
 class Sender(SendingEnd, Closing):
     """One lane of the domain. Threads may share it; they take turns. send() is in csrc/python."""
 
-    def __init__(self, segments: Segments, box: int | None, timeout: float | None) -> None:
+    def __init__(
+        self,
+        segments: Segments,
+        box: int | None,
+        timeout: float | None,
+        late: Late = Late.COUNT,
+    ) -> None:
         self.name = segments.name
         self._segments = segments
         self._box = box
         out = new("sc_sender **")
         check(lib.sc_sender_open(segments.require(), deadline_in(timeout), out), self.name)
         self._sender: Any = out[0]
+        lib.sc_sender_raise_late(self._sender, late is Late.RAISE)
         self._boxes = 0 if box is None else 1 << box
         self._bind(address_of(self._sender), segments.waits)
         self._slots = SlotBuffers(segments)
@@ -106,6 +116,11 @@ class Sender(SendingEnd, Closing):
         self._known: dict[str, int] = {}
         self._freed = weakref.finalize(self, _free, self._sender, segments)
         segments.use(self)
+
+    @property
+    def handle(self) -> Any:
+        """The C core's, for shmcast.mailbox.scheduled."""
+        return self._handle()
 
     @property
     def id(self) -> int:
@@ -176,6 +191,10 @@ class Sender(SendingEnd, Closing):
             raise ValueError(f"{self.name}: a loan goes to one mailbox")
         deadline = DEFAULT_DEADLINE if timeout is None else deadline_in(timeout)
         return _LoanBlock(self, boxes.bit_length() - 1, size, deadline)
+
+    def overruns(self) -> list[Overrun]:
+        """Sends that broke their bound since the last call; the latest 64 at most."""
+        return overruns_of(lib.sc_sender_overruns, self._handle(), self.name)
 
     def confirm(self, receipt: Receipt, *, timeout: float | None = None) -> None:
         """In `crash` and `timing`, waits until the receivers have decided; raises Rejected."""

@@ -15,7 +15,7 @@ from shmcast.errors import (
     Rejected,
     ShmcastError,
 )
-from shmcast.mailbox.core import CopyState, Protocol
+from shmcast.mailbox.core import CopyState, Late, Overrun, Protocol
 from shmcast.mailbox.domain import Domain
 from shmcast.mailbox.mailbox import Mailbox
 from shmcast.mailbox.receiver import Receiver, View, Wait
@@ -34,6 +34,7 @@ __all__ = [
     "DeadlineMissed",
     "Domain",
     "Incompatible",
+    "Late",
     "Loan",
     "Mailbox",
     "MailboxFull",
@@ -41,6 +42,7 @@ __all__ = [
     "Message",
     "MessageTooLarge",
     "NotPermitted",
+    "Overrun",
     "PeerDead",
     "Protocol",
     "Receipt",

@@ -96,6 +96,10 @@ _MEANINGS: dict[int, tuple[type[Exception], str]] = {
         CopyFailed,
         "it has had 48 segments, as many as it can; the intact ones go on: create it anew in time",
     ),
+    -1021: (
+        DeadlineMissed,
+        "done, but later than its bound; nothing is lost, go on: see overruns() and stats()",
+    ),
     -1019: (DeadlineMissed, "a copy was being replaced for longer than the deadline: try again"),
 }
 

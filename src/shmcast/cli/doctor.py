@@ -16,6 +16,7 @@ import typer
 
 from shmcast.cli.output import Code, console, emit_json, mebi
 from shmcast.mailbox.survey import SHM, is_abandoned, surveys, users
+from shmcast.realtime import board
 
 _SMALL_SHM_BYTES = 256 << 20
 _OLDEST_KERNEL = (5, 4)  # pidfd_open came with 5.3
@@ -151,6 +152,9 @@ def leftovers() -> Iterator[Finding]:
         elif any(state.value == "failed" for state in found.copies):
             clean = False
             yield Finding(found.name, "note", "a copy has failed", f"shmcast gc {found.name}")
+    for path in board.orphans():
+        clean = False
+        yield Finding(path.name, "note", "figures of a schedule that died", "shmcast gc")
     if clean:
         yield Finding("leftovers", "ok", "none")
 

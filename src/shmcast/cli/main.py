@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import shmcast
-from shmcast.cli import doctor, inject, manage, shell, top
+from shmcast.cli import bounds_bench, calibrate, doctor, inject, manage, shell, top
 from shmcast.cli.demo import command as demo
 from shmcast.cli.output import Family
 from shmcast.cli.sim import command as sim
@@ -49,6 +49,8 @@ app.command()(manage.rm)
 app.command()(manage.gc)
 app.command()(doctor.doctor)
 app.command()(top.top)
+app.command()(calibrate.calibrate)
+app.add_typer(bounds_bench.app, name="bench")
 app.command()(shell.send)
 app.command()(shell.recv)
 app.command()(sim.sim)

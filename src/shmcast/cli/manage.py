@@ -15,6 +15,7 @@ from shmcast.mailbox.core import CopyState, Protocol
 from shmcast.mailbox.domain import Domain
 from shmcast.mailbox.mailbox import Mailbox
 from shmcast.mailbox.survey import Survey, is_abandoned, survey, surveys, users
+from shmcast.realtime import board
 
 Json = Annotated[bool, typer.Option("--json", help="Figures for machines.")]
 
@@ -156,6 +157,10 @@ def gc(
             continue
         done = server.sweep(name, replace=replace)
         reports.append({"removed": False, **done._asdict()})
+    reports += [
+        {"name": orphan, "removed": True, "freed": 0, "replaced": 0, "error": ""}
+        for orphan in ([] if names else board.remove_orphans())
+    ]
     if json:
         emit_json(reports)
     else:

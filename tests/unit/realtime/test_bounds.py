@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
-from shmcast.realtime.bounds import Bounds, InconsistentBounds
+from shmcast.realtime.bounds import Bounds, InconsistentBounds, quorum, tolerated_receivers
 
 # n = 3, δs = 100, δf = 10, δd = 7, δr = 50, δfd = 5, ε = 2, p = 20
 HAND = {
@@ -25,8 +26,8 @@ def test_send_bound_is_every_copys_write_and_flag() -> None:
     assert Bounds(**HAND).send_ns == 3 * 100 + 3 * 10
 
 
-def test_receive_bound_of_crash_pays_epsilon_in_every_copy() -> None:
-    assert Bounds(**HAND).receive_ns("crash") == 3 * (7 + 50 + 5 + 2) == 192
+def test_receive_bound_of_crash_pays_epsilon_and_a_second_decision_in_every_copy() -> None:
+    assert Bounds(**HAND).receive_ns("crash") == 3 * (2 * 7 + 50 + 5 + 2) == 213
 
 
 def test_receive_bound_of_timing_pays_epsilon_and_one_poll_once() -> None:
@@ -86,3 +87,89 @@ def test_defaults_are_consistent_and_leave_time_to_copy_the_message(
 def test_bounds_cannot_be_changed_afterwards() -> None:
     with pytest.raises(AttributeError):
         Bounds(**HAND).write_ns = 1  # type: ignore[misc]
+
+
+# The table of §4.1, line by line, for n = 1, 2, 3 with the constants above; Δr of crash has one δd
+# more per copy than the paper's (docs/decisions/0010):
+# (n, Δs, Δr of crash, Δr of timing, latency of crash, χ at least, latency of timing)
+TABLE = [
+    (1, 110, 71, 84, 112, 141, 143),
+    (2, 220, 142, 146, 222, 258, 260),
+    (3, 330, 213, 208, 332, 375, 377),
+]
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: f"n={row[0]}")
+def test_the_papers_table_line_by_line(row: tuple[int, ...]) -> None:
+    b = Bounds(**{**HAND, "copies": row[0]})
+    worked = (
+        b.copies,
+        b.send_ns,
+        b.receive_ns("crash"),
+        b.receive_ns("timing"),
+        b.latency_ns("crash"),
+        b.smallest_expiry_ns,
+        b.latency_ns("timing"),
+    )
+    assert worked == row
+
+
+@pytest.mark.parametrize(
+    ("receivers", "mu", "failures"), [(1, 1, 0), (2, 2, 0), (3, 2, 1), (4, 3, 1), (5, 3, 2)]
+)
+def test_fewer_than_half_of_the_receivers_may_fail_in_timing(
+    receivers: int, mu: int, failures: int
+) -> None:
+    assert quorum(receivers) == mu
+    assert tolerated_receivers("timing", receivers) == failures
+    assert tolerated_receivers("crash", receivers) == receivers
+
+
+def test_joining_and_leaving_take_a_send_and_epsilon_where_time_decides() -> None:
+    b = Bounds(**HAND)
+    assert b.join_ns("crash") == b.leave_ns("timing") == 330 + 2
+    assert b.join_ns("eager") == 2
+    assert b.drained_ns("crash") == 332 + 332 + 213
+    assert b.removal_ns == 330 + 208 + 2 * 2
+
+
+def test_several_wrong_values_are_named_at_once() -> None:
+    with pytest.raises(InconsistentBounds) as caught:
+        Bounds(**{**HAND, "read_ns": 0, "poll_ns": -3, "epsilon_ns": -1})
+    for part in ("read_ns must be positive, not 0: use at least 1", "poll_ns", "epsilon_ns"):
+        assert part in str(caught.value)
+
+
+def test_bounds_of_hours_are_refused() -> None:
+    with pytest.raises(InconsistentBounds, match="keep them below"):
+        Bounds(**{**HAND, "write_ns": 10**14})
+
+
+@pytest.mark.parametrize("protocol", ["crash", "timing"])
+@pytest.mark.parametrize("wanted", [377, 400, 1000, 123_457])
+def test_a_wanted_latency_gives_the_widest_constants_that_keep_it(
+    protocol: str, wanted: int
+) -> None:
+    needed = Bounds(**HAND)
+    found = Bounds.for_latency(wanted, protocol=protocol, needed=needed)
+    assert found.latency_ns(protocol) <= wanted
+    assert found.write_ns >= needed.write_ns
+    # One more nanosecond in each stretched constant would be too much.
+    more = {"write_ns": found.write_ns + 1, "flag_ns": found.flag_ns + 1}
+    if protocol == "timing":
+        more |= {"decide_ns": found.decide_ns + 1, "poll_ns": found.poll_ns + 1}
+    assert replace(found, expiry_ns=0, **more).latency_ns(protocol) > wanted
+
+
+def test_a_latency_out_of_reach_is_refused_with_the_smallest_one() -> None:
+    with pytest.raises(InconsistentBounds, match="use at least 377"):
+        Bounds.for_latency(376, protocol="timing", needed=Bounds(**HAND))
+    with pytest.raises(InconsistentBounds, match="use at least 332"):
+        Bounds.for_latency(331, protocol="crash", needed=Bounds(**HAND))
+
+
+def test_the_slowest_polling_that_keeps_a_latency() -> None:
+    assert Bounds.largest_poll_ns(377, needed=Bounds(**HAND)) == 20
+    assert Bounds.largest_poll_ns(358, needed=Bounds(**HAND)) == 1
+    with pytest.raises(InconsistentBounds, match="use at least 358"):
+        Bounds.largest_poll_ns(357, needed=Bounds(**HAND))

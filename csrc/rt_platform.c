@@ -1,0 +1,86 @@
+/* rt_platform.c: what the kernel can do for a thread that has deadlines. Every wish that is refused
+ * is reported; nothing is assumed. */
+#define _GNU_SOURCE
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "rt.h"
+
+#define STACK_BYTES 65536u
+
+struct kernel_attr {                                 /* struct sched_attr of the kernel, version 0 */
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime, deadline, period;
+};
+
+#define KERNEL_SCHED_DEADLINE 6u
+
+static _Atomic int memory_locks;                     /* schedules that want memory locked */
+
+static int set_class(const struct sc_rt_platform *p)
+{
+    struct kernel_attr attr = {.size = sizeof attr};
+    if (p->wanted_class == SC_RT_FIFO) {
+        attr.policy = SCHED_FIFO;
+        attr.priority = p->priority;
+    } else if (p->wanted_class == SC_RT_DEADLINE) {
+        attr.policy = KERNEL_SCHED_DEADLINE;
+        attr.runtime = p->runtime_ns;
+        attr.deadline = attr.period = p->period_ns;
+    } else {
+        return 0;
+    }
+    return syscall(SYS_sched_setattr, 0, &attr, 0) == 0 ? 0 : -errno;
+}
+
+static int set_affinity(int cpu)
+{
+    if (cpu < 0)
+        return 0;
+    if (cpu >= CPU_SETSIZE)
+        return -EINVAL;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET((size_t)cpu, &set);
+    return -pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+}
+
+/* Pages that are there stay; those that come later stay from then on. */
+static int lock_memory(void)
+{
+    if (mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) != 0)
+        return -errno;
+    COUNT_UP(&memory_locks);
+    return 0;
+}
+
+/* SCHED_DEADLINE forbids a mask narrower than its scheduling domain, so the class goes first and
+ * the mask's refusal is reported. */
+void platform_apply(struct sc_rt_platform *p)
+{
+    p->class_error = set_class(p);
+    p->got_class = p->class_error ? SC_RT_OTHER : p->wanted_class;
+    p->affinity_error = set_affinity(p->cpu);
+    p->lock_error = p->lock_memory ? lock_memory() : 0;
+    p->slack_error = prctl(PR_SET_TIMERSLACK, 1UL) == 0 ? 0 : -errno;
+    platform_prefault();
+}
+
+void platform_prefault(void)
+{
+    volatile unsigned char stack[STACK_BYTES];
+    for (size_t i = 0; i < sizeof stack; i += 1024)
+        stack[i] = 0;
+}
+
+void platform_release(const struct sc_rt_platform *p)
+{
+    if (p->lock_memory && p->lock_error == 0 && COUNT_DOWN(&memory_locks) == 1)
+        munlockall();
+}

@@ -1,0 +1,355 @@
+"""Bounds are kept, or the breach is decided, counted, kept for whoever asks, raised by policy."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import shmcast
+from helpers import Child, bounds, wait_until
+from shmcast.mailbox import faults
+from shmcast.mailbox import receiver as receiver_module
+from shmcast.realtime.bounds import NS_PER_MS, Bounds
+
+Start = Callable[..., Child]
+TIGHT = {"write_ns": 1, "flag_ns": 1, "decide_ns": 1, "poll_ns": 1000}
+
+
+def tight(protocol: str, copies: int = 2) -> Bounds:
+    """No machine can keep these."""
+    return bounds(protocol, copies, **TIGHT)
+
+
+def test_the_wait_for_the_turn_is_a_part_of_the_timeout(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that waited for another's receive must not get its whole timeout again."""
+    with shmcast.Mailbox.create(name, copies=1) as box, box.receiver() as rx:
+        asked: list[int] = []
+
+        def look(handle: Any, buffer: Any, size: int, deadline: int, *rest: Any) -> int:
+            asked.append(deadline)
+            return -1012
+
+        rx._turn.acquire()
+        monkeypatch.setattr(receiver_module, "_receive_many", look)
+        threading.Timer(0.05, rx._turn.release).start()
+        before = time.monotonic_ns()
+        with pytest.raises(TimeoutError):
+            rx.receive(timeout=30)
+        assert len(asked) == 1
+        assert asked[0] >> 63 == 0  # absolute
+        assert before < asked[0] <= time.monotonic_ns() + 30 * 10**9
+
+
+def test_a_send_beyond_its_bound_is_counted_kept_and_decided(name: str) -> None:
+    """In `eager` a late send of a living sender is accepted: nobody was in its way."""
+    with shmcast.Mailbox.create(name, copies=2, bounds=tight("eager")) as box:
+        tx = box.sender()
+        tx.send(b"x")
+        kept = tx.overruns()
+        assert [o.kind for o in kept] == ["send late"]
+        assert kept[0].took_ns > kept[0].bound_ns == box.stats().send_bound_ns
+        assert box.stats().senders[0].late == 1
+        assert tx.overruns() == []
+
+
+def test_a_late_send_raises_by_policy_and_the_message_is_there_all_the_same(name: str) -> None:
+    with shmcast.Mailbox.create(name, copies=2, bounds=tight("eager")) as box:
+        tx, rx = box.sender(late="raise"), box.receiver()
+        with pytest.raises(shmcast.DeadlineMissed, match="done, but later"):
+            tx.send(b"x")
+        assert rx.receive(timeout=20).data == b"x"
+
+
+def test_a_late_delivery_raises_at_the_next_call_and_loses_nothing(name: str) -> None:
+    with shmcast.Mailbox.create(name, copies=2, bounds=tight("eager")) as box:
+        tx, rx = box.sender(), box.receiver(late="raise")
+        tx.send(b"one")
+        faults.skew_clock(10.0)  # sent ten seconds ago, as it seems
+        assert rx.receive(timeout=20).data == b"one"
+        faults.skew_clock()
+        with pytest.raises(shmcast.DeadlineMissed, match="nothing is lost"):
+            rx.receive(timeout=0)
+        tx.send(b"two")
+        got = wait_until(lambda: receive_or_none(rx), "the next message")
+        assert got.data == b"two"
+        assert rx.overruns()[0].kind == "delivery late"
+        assert box.stats().receivers[0].late >= 1
+
+
+def receive_or_none(rx: shmcast.Receiver) -> shmcast.Message | None:
+    try:
+        return rx.receive(timeout=0.01)
+    except (TimeoutError, shmcast.DeadlineMissed):
+        return None
+
+
+def test_histograms_count_every_send_and_every_delivery(name: str, protocol: str) -> None:
+    with shmcast.Mailbox.create(
+        name, protocol=protocol, copies=2, bounds=bounds(protocol, 2)
+    ) as box:
+        tx, rx = box.sender(), box.receiver()
+        for _ in range(20):
+            tx.send(b"x")
+        got = 0
+        while got < 20:
+            got += len(rx.receive_many(timeout=20))
+        stats = box.stats()
+        assert stats.senders[0].histogram.total == 20
+        assert stats.senders[0].histogram.percentile(100) == stats.senders[0].worst_ns
+        assert stats.receivers[0].histogram.total == 20
+        assert stats.receivers[0].histogram.percentile(100) == stats.receivers[0].worst_ns
+
+
+def test_a_histogram_survives_its_copy_and_starts_anew_with_a_new_receiver(name: str) -> None:
+    with shmcast.Mailbox.create(name, copies=2) as box:
+        tx, rx = box.sender(), box.receiver()
+        tx.send(b"x")
+        rx.receive()
+        faults.kill_copy(box, 0)
+        tx.send(b"y")
+        rx.receive()
+        assert box.stats().senders[0].histogram.total == 2
+        assert box.stats().receivers[0].histogram.total == 2
+        box.replace()
+        tx.send(b"z")
+        assert box.stats().senders[0].histogram.total == 3
+        rx.close()
+        with box.receiver():
+            assert box.stats().receivers[0].histogram.total == 0
+
+
+def test_the_mailbox_knows_which_calibration_its_bounds_came_from(name: str) -> None:
+    with shmcast.Mailbox.create(name, copies=2, bounds=bounds("eager", 2, calibration=77)):
+        assert shmcast.Mailbox.open(name).stats().calibration == 77
+
+
+# ---- wrong bounds ----
+
+
+@pytest.mark.parametrize("timed", ["crash", "timing"])
+def test_bounds_that_are_too_tight_are_noticed_and_nothing_splits(
+    name: str, start: Start, timed: str
+) -> None:
+    """Every send is late. Whatever is decided, the sender and both receivers say the same."""
+    with shmcast.Mailbox.create(
+        name, protocol=timed, copies=2, message_size=64, capacity=256, bounds=tight(timed)
+    ) as box:
+        readers = [start(READER, name) for _ in range(2)]
+        for reader in readers:
+            assert reader.heard() == "ready"
+        tx, accepted, rejected = box.sender(timeout=20), [], []
+        for i in range(60):
+            try:
+                receipt = tx.send(str(i).encode(), timeout=20)
+                tx.confirm(receipt, timeout=20)
+                accepted.append(str(i))
+            except shmcast.Rejected:
+                rejected.append(str(i))
+        for reader in readers:
+            reader.tell()
+        got = [reader.heard() for reader in readers]
+        assert got[0] == got[1] == accepted
+        assert rejected, "nobody noticed"
+        late = box.stats().senders[0]
+        assert late.rejected + late.late >= len(rejected)
+        assert tx.overruns()
+
+
+# Reads until it is told to stop and nothing comes any more; says what it got.
+READER = """
+box = shmcast.Mailbox.open(args[0], timeout=20)
+rx = box.receiver(timeout=20, wait="block")
+say("ready")
+got, quiet = [], 0
+while quiet < 3:
+    try:
+        got.append(rx.receive(timeout=0.2).data.decode())
+    except TimeoutError:
+        quiet += told()
+say(got)
+hear()
+"""
+
+
+def test_a_lane_full_of_rejected_messages_is_free_again_while_the_receiver_waits(
+    name: str, start: Start
+) -> None:
+    """The receiver skipped them inside one long receive, and said so only when that returned."""
+    with shmcast.Mailbox.create(
+        name, protocol="timing", copies=2, message_size=64, capacity=4, bounds=tight("timing")
+    ) as box:
+        reader = start(
+            """
+            box = shmcast.Mailbox.open(args[0], timeout=20)
+            rx = box.receiver(timeout=20)
+            say("ready")
+            try:
+                rx.receive(timeout=50)
+            except TimeoutError:
+                pass
+            hear()
+            """,
+            name,
+        )
+        assert reader.heard() == "ready"
+        tx = box.sender(timeout=20)
+        rejected = 0
+        while rejected < 12:  # three times the lane
+            try:
+                tx.confirm(tx.send(b"x", timeout=20), timeout=20)
+                pytest.skip("this machine kept bounds of a few nanoseconds")
+            except shmcast.Rejected:
+                rejected += 1
+
+
+# ---- timing failures of receivers ----
+
+# args: name, clock offset in s. Says what it decided upon, in its order, when it is told.
+MEMBER = """
+from shmcast.mailbox import faults
+name, offset = args
+box = shmcast.Mailbox.open(name, timeout=20)
+rx = box.receiver(timeout=20, wait="block")
+faults.skew_clock(offset)
+say("ready")
+got = []
+while not got or got[-1] != "end":
+    try:
+        got.append(rx.receive(timeout=0.5).data.decode())
+    except TimeoutError:
+        continue
+    except shmcast.DeadlineMissed:
+        got.append("evicted")
+        break
+say(got)
+hear()
+"""
+
+STOPPED, SLOW = "stopped", "slow"
+FAST, LATE = 10.0, -10.0  # seconds that a clock is ahead, or behind: far beyond every bound
+
+
+@pytest.mark.parametrize(
+    "faulty",
+    [
+        (STOPPED, STOPPED),
+        (STOPPED, FAST),
+        (FAST, FAST),
+        (SLOW, FAST),
+        (SLOW, STOPPED),
+        (FAST, LATE),
+    ],
+    ids=lambda pair: "-".join(map(str, pair)),
+)
+def test_two_faulty_receivers_of_five_change_no_decision(
+    name: str, start: Start, faulty: tuple[Any, Any]
+) -> None:
+    """§3.4: fewer than half of the receivers may be early or late, in any combination."""
+    wide = bounds("timing", 2, write_ns=150 * NS_PER_MS, decide_ns=200 * NS_PER_MS)
+    with shmcast.Mailbox.create(
+        name, protocol="timing", copies=2, message_size=64, capacity=64, bounds=wide
+    ) as box:
+        intact = [start(MEMBER, name, 0) for _ in range(3)]
+        broken = [start(MEMBER, name, f if isinstance(f, float) else 0) for f in faulty]
+        for member in (*intact, *broken):
+            assert member.heard() == "ready"
+        stopping = [m for m, f in zip(broken, faulty, strict=True) if f == STOPPED]
+        slowed = [m for m, f in zip(broken, faulty, strict=True) if f == SLOW]
+        for member in stopping:
+            os.kill(member.pid, signal.SIGSTOP)
+        tx, receipts = box.sender(timeout=20), []
+        accepted, rejected = [], []
+        for i in range(24):
+            if slowed:
+                os.kill(slowed[0].pid, signal.SIGSTOP if i % 2 == 0 else signal.SIGCONT)
+            receipts.append((str(i), tx.send(str(i).encode(), timeout=20)))
+        for text, receipt in receipts:
+            try:
+                tx.confirm(receipt, timeout=30)
+                accepted.append(text)
+            except shmcast.Rejected:
+                rejected.append(text)
+        for member in (*stopping, *slowed):
+            os.kill(member.pid, signal.SIGCONT)
+        wait_until(lambda: send_accepted(tx, b"end"), "the last message to be accepted")
+        for member in intact:
+            assert member.heard() == [*accepted, "end"]
+        assert not rejected, "an intact sender's message was rejected by a minority"
+
+
+def send_accepted(tx: shmcast.Sender, data: bytes) -> bool:
+    try:
+        tx.confirm(tx.send(data, timeout=20), timeout=30)
+    except shmcast.Rejected:
+        return False
+    return True
+
+
+def test_with_half_of_the_receivers_late_messages_are_rejected_by_all_alike(
+    name: str, start: Start
+) -> None:
+    """The checker above can fail: two of four are too many."""
+    short = bounds("timing", 2, write_ns=20 * NS_PER_MS, decide_ns=50 * NS_PER_MS)
+    with shmcast.Mailbox.create(
+        name, protocol="timing", copies=2, message_size=64, capacity=64, bounds=short
+    ) as box:
+        members = [start(MEMBER, name, 0) for _ in range(4)]
+        for member in members:
+            assert member.heard() == "ready"
+        for member in members[2:]:
+            os.kill(member.pid, signal.SIGSTOP)
+        tx = box.sender(timeout=20)
+        with pytest.raises(shmcast.Rejected):
+            tx.confirm(tx.send(b"0", timeout=20), timeout=30)
+        for member in members[2:]:
+            os.kill(member.pid, signal.SIGCONT)
+        wait_until(lambda: send_accepted(tx, b"end"), "a message to be accepted again")
+        got = [member.heard() for member in members]
+        assert all(seen == got[0] for seen in got)
+        assert "0" not in got[0]
+
+
+def test_a_silent_receiver_is_reported_and_evicted_where_the_mailbox_says_so(
+    name: str, start: Start
+) -> None:
+    impatient = bounds("timing", 2, hold_ns=200 * NS_PER_MS)
+    with shmcast.Mailbox.create(
+        name, protocol="timing", copies=2, message_size=64, bounds=impatient, evict=True
+    ) as box:
+        rx = box.receiver()
+        member = start(MEMBER, name, 0)
+        assert member.heard() == "ready"
+        assert len(box.stats().receivers) == 2
+        os.kill(member.pid, signal.SIGSTOP)
+        wait_until(lambda: len(box.stats().receivers) == 1, "the eviction")
+        kinds = wait_until(lambda: {o.kind for o in rx.overruns()}, "the report")
+        os.kill(member.pid, signal.SIGCONT)
+        assert member.heard() == ["evicted"]
+    assert {"peer late", "peer evicted"} <= kinds
+
+
+def test_a_silent_receiver_is_only_reported_without_that(name: str, start: Start) -> None:
+    impatient = bounds("timing", 2, hold_ns=50 * NS_PER_MS)
+    with shmcast.Mailbox.create(
+        name, protocol="timing", copies=2, message_size=64, bounds=impatient
+    ) as box:
+        rx = box.receiver()
+        member = start(MEMBER, name, 0)
+        assert member.heard() == "ready"
+        os.kill(member.pid, signal.SIGSTOP)
+        mine = os.getpid()
+        wait_until(
+            lambda: any(r.late_peers for r in box.stats().receivers if r.pid == mine), "the report"
+        )
+        assert len(box.stats().receivers) == 2
+        assert {o.kind for o in rx.overruns()} == {"peer late"}
+        assert any(r.silent_ns > 0 for r in box.stats().receivers if r.pid == member.pid)
+        os.kill(member.pid, signal.SIGCONT)

@@ -1,0 +1,146 @@
+"""Calibration: the plan, the proposals, the file; and that real steps can be measured."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+import shmcast
+from helpers import wait_until
+from shmcast.realtime import calibrate as room
+from shmcast.realtime import measure
+from shmcast.realtime.histogram import Histogram
+from shmcast.realtime.load import Load
+
+PLAN = room.Plan(sizes=(0, 1024), classes=("other",), loads=("idle", "cpu"), samples=100)
+
+
+def pretend(point: room.Point, samples: int, limit_s: float) -> Histogram:
+    """100 ns, ten times as much when cold, a hundred times under load, 1 ns per byte."""
+    base = 100 * (10 if point.cold else 1) * (100 if point.load != "idle" else 1) + point.size
+    return Histogram.of([base] * samples)
+
+
+def pretended() -> room.Calibration:
+    loads: list[Sequence[str]] = []
+
+    def load(kinds: Sequence[str]) -> contextlib.nullcontext[None]:
+        loads.append(kinds)
+        return contextlib.nullcontext()
+
+    found = room.calibrate(PLAN, measure=pretend, load=load, epsilon=lambda: 7)
+    assert loads == [[], ["cpu"]]
+    return found
+
+
+def test_every_condition_of_the_plan_is_measured_once() -> None:
+    told: list[room.Point] = []
+    found = room.calibrate(
+        PLAN,
+        measure=pretend,
+        load=lambda _: contextlib.nullcontext(),
+        epsilon=lambda: 0,
+        progress=told.append,
+    )
+    # write and read in two sizes, warm and cold; flag, decide, clear warm and cold; wake once
+    assert len(told) == len(found.points) == 2 * (2 * 2 * 2 + 3 * 2 + 1)
+
+
+def test_a_proposal_is_the_worst_condition_times_the_margin() -> None:
+    bounds = pretended().propose(
+        copies=3, message_bytes=1000, percentile=100, margin=3, protocol="crash"
+    )
+    assert bounds.write_ns == 3 * (100_000 + 1024)  # cold, loaded, the next larger size
+    assert bounds.flag_ns == 3 * 100_000
+    assert bounds.epsilon_ns == 7
+    assert 0 < bounds.calibration < 1 << 63
+
+
+def test_in_timing_a_late_thread_is_part_of_deciding() -> None:
+    found = pretended()
+    crash = found.propose(copies=2, message_bytes=0, protocol="crash", percentile=100, margin=1)
+    timing = found.propose(copies=2, message_bytes=0, protocol="timing", percentile=100, margin=1)
+    assert timing.decide_ns == crash.decide_ns + 10_000 // 2
+
+
+def test_what_was_not_measured_is_not_proposed() -> None:
+    with pytest.raises(ValueError, match="larger --message-size"):
+        pretended().propose(copies=3, message_bytes=4096)
+    with pytest.raises(ValueError, match="class fifo"):
+        pretended().propose(copies=3, message_bytes=0, kernel_class="fifo")
+    with pytest.raises(ValueError, match="margin"):
+        pretended().propose(copies=3, message_bytes=0, margin=0.5)
+
+
+def test_a_calibration_survives_its_file(tmp_path: Path) -> None:
+    found = pretended()
+    path = room.store(found, tmp_path / "deep" / "c.json")
+    assert room.load_stored(path) == found
+    assert [p.name for p in path.parent.iterdir()] == ["c.json"]  # nothing temporary is left
+
+
+def test_a_changed_damaged_or_foreign_file_is_refused(tmp_path: Path) -> None:
+    path = room.store(pretended(), tmp_path / "c.json")
+    raw = json.loads(path.read_text())
+    path.write_text(json.dumps({**raw, "epsilon_ns": 1}))
+    with pytest.raises(ValueError, match="changed after it was written"):
+        room.load_stored(path)
+    path.write_text("{")
+    with pytest.raises(ValueError, match="not a calibration"):
+        room.load_stored(path)
+    path.write_text(json.dumps({"format": 1}))
+    with pytest.raises(ValueError, match="not a calibration"):
+        room.load_stored(path)
+    found = pretended()
+    foreign = replace(found, machine=replace(found.machine, kernel="2.6.32"))
+    room.store(foreign, path)
+    with pytest.raises(ValueError, match="another kernel: calibrate again"):
+        room.load_stored(path)
+
+
+def test_the_file_is_per_machine_in_the_state_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "/somewhere")
+    path = room.default_path()
+    assert path.parent == Path("/somewhere/shmcast")
+    assert room.this_machine().identity in path.name
+
+
+@pytest.mark.parametrize("step", measure.STEPS)
+@pytest.mark.parametrize("cold", [False, True])
+def test_every_step_can_be_measured(step: str, cold: bool) -> None:
+    found = measure.step(step, size=1000, cold=cold, samples=50, limit_s=20)
+    assert found.total == 50
+    assert found.most_ns >= found.percentile(50) > 0
+
+
+def test_a_measurement_ends_at_its_limit() -> None:
+    found = measure.step("write", size=1 << 20, cold=True, samples=10**9, limit_s=0.2)
+    assert 0 < found.total < 10**9
+
+
+def test_the_ordinary_class_is_always_permitted() -> None:
+    assert measure.permitted_classes()[0] == "other"
+
+
+def test_load_runs_while_it_is_wanted_and_ends_with_its_block() -> None:
+    with Load("cpu", "memory", "io") as load:
+        pids = load.pids
+        assert len(pids) == len(os.sched_getaffinity(0)) + 2
+        assert all(psutil.pid_exists(pid) for pid in pids)
+    wait_until(lambda: not any(psutil.pid_exists(pid) for pid in pids), "the end of the load")
+    with pytest.raises(ValueError, match="no such load: gpu"):
+        Load("gpu")
+
+
+def test_a_mailbox_takes_what_calibration_proposes_and_says_where_it_came_from(name: str) -> None:
+    bounds = pretended().propose(copies=2, message_bytes=64, protocol="eager")
+    with shmcast.Mailbox.create(name, copies=2, message_size=64, bounds=bounds) as box:
+        assert box.stats().calibration == bounds.calibration > 0
+        assert box.stats().send_bound_ns == bounds.send_ns

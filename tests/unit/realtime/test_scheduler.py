@@ -1,0 +1,333 @@
+"""Schedules that really run. Nothing here asserts how fast: only what was counted, and that a
+schedule says what it did."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import shmcast
+from helpers import Child, wait_until
+from shmcast.errors import DeadlineMissed, NotPermitted
+from shmcast.realtime import board
+from shmcast.realtime.admission import NotAdmitted
+from shmcast.realtime.scheduler import Job, JobAborted, Platform, Scheduler, burn
+from shmcast.realtime.tasks import Task
+
+MS = 1_000_000
+EASY = Platform(kernel="other", lock_memory=False)
+
+
+@pytest.fixture(autouse=True)
+def no_board_left() -> Iterator[None]:
+    yield
+    gc.collect()
+    left = [path.name for path in board.boards() if f".{os.getpid()}." in path.name]
+    assert left == []
+
+
+def task(name: str, period: int = 5, work: int = 1, **options: int) -> Task:
+    return Task(name=name, period_ns=period * MS, work_ns=work * MS, **options)
+
+
+def finished(schedule: Scheduler, name: str) -> int:
+    return next(t.finished for t in schedule.figures().tasks if t.name == name)
+
+
+@pytest.mark.parametrize("policy", ["table", "fixed", "edf"])
+@pytest.mark.parametrize("kernel", ["auto", "deadline", "other"])
+def test_tasks_of_both_kinds_are_released_and_counted(policy: str, kernel: str) -> None:
+    called: list[Job] = []
+    with Scheduler("both", policy=policy, platform=Platform(kernel=kernel)) as schedule:
+        schedule.add(task("native"), burn(1000))
+        schedule.add(task("python", 20, 4), called.append)
+        status = schedule.start()
+        wait_until(lambda: finished(schedule, "native") >= 5 and len(called) >= 3, "some jobs")
+        figures = schedule.figures()
+    assert status.soft == (status.kernel_class == "other")
+    assert figures.policy == policy
+    assert figures.kernel_class == status.kernel_class
+    native = next(t for t in figures.tasks if t.name == "native")
+    assert native.histogram.total == native.finished >= 5
+    assert native.released >= native.finished + native.skipped - 1
+    assert called[0].task == "python"
+    assert called[0].deadline_ns - called[0].release_ns == 20 * MS
+
+
+def test_a_schedule_without_a_real_time_class_calls_itself_soft_and_says_why() -> None:
+    with Scheduler("soft", platform=EASY) as schedule:
+        schedule.add(task("a"), burn(1000))
+        status = schedule.start()
+        assert schedule.figures().soft
+    assert status.soft
+    assert "no real-time class was asked for" in status.reasons
+
+
+def test_a_wish_that_is_refused_is_reported() -> None:
+    with Scheduler("nocpu", platform=Platform(kernel="other", cpu=1023)) as schedule:
+        schedule.add(task("a"), burn(1000))
+        status = schedule.start()
+    assert any("core of its own (1023)" in reason for reason in status.reasons)
+
+
+def test_a_schedule_that_must_not_be_soft_refuses_to_be() -> None:
+    schedule = Scheduler("hard", platform=EASY, soft_ok=False)
+    schedule.add(task("a"), burn(1000))
+    with pytest.raises(NotPermitted, match="no real-time class"):
+        schedule.start()
+
+
+def test_an_impossible_set_is_refused_before_anything_starts() -> None:
+    schedule = Scheduler("heavy", policy="fixed", platform=EASY)
+    schedule.add(task("fast", 5, 1, deadline_ns=2 * MS), burn(1))
+    schedule.add(task("slow", 50, 20), burn(1))
+    with pytest.raises(NotAdmitted, match=r"fast: responds after .* it fits"):
+        schedule.start()
+
+
+def test_an_overrun_is_counted_and_traced_with_a_cause() -> None:
+    with Scheduler("over", platform=EASY) as schedule:
+        schedule.add(task("a", 20, 1), burn(4 * MS))
+        schedule.start()
+        seen = wait_until(
+            lambda: [e for e in schedule.drain() if e.kind == "overrun"], "an overrun"
+        )
+        assert seen[0].task == "a"
+        assert seen[0].value >= 3 * MS
+        assert seen[0].causes
+        assert schedule.figures().tasks[0].overruns >= 1
+
+
+def test_skip_drops_releases_that_were_missed() -> None:
+    with Scheduler("skip", platform=EASY) as schedule:
+        schedule.add(task("a", 4, 1), burn(21 * MS, stubborn=True))
+        schedule.start()
+        figures = wait_until(
+            lambda: next((t for t in schedule.figures().tasks if t.finished >= 2), None), "two jobs"
+        )
+    assert figures.misses >= 2
+    assert figures.skipped >= 4
+    assert sum(figures.causes.values()) >= figures.misses
+
+
+def test_abort_ends_a_native_job_at_its_budget() -> None:
+    with Scheduler("abort", platform=EASY) as schedule:
+        schedule.add(task("a", 50, 2), burn(10_000 * MS), overrun="abort")
+        schedule.start()
+        wait_until(lambda: schedule.figures().tasks[0].aborted >= 2, "two aborted jobs")
+
+
+def test_abort_ends_a_python_callback_that_uses_up_its_budget() -> None:
+    ended = threading.Event()
+
+    def endless(_: Job) -> None:
+        try:
+            while True:
+                pass
+        except JobAborted:
+            ended.set()
+            raise
+
+    with Scheduler("endless", platform=EASY) as schedule:
+        schedule.add(task("py", 100, 5), endless, overrun="abort")
+        schedule.add(task("native", 5, 1), burn(1000))
+        schedule.start()
+        wait_until(lambda: schedule.figures().tasks[0].aborted >= 2, "two aborted callbacks")
+    assert ended.is_set()
+
+
+def test_degrade_releases_a_late_task_less_often_and_recovers() -> None:
+    slow = True
+
+    def work(_: Job) -> None:
+        end = threading.Event()
+        if slow:
+            end.wait(0.02)
+
+    with Scheduler("degrade", platform=EASY) as schedule:
+        schedule.add(task("py", 10, 5), work, overrun="degrade")
+        schedule.start()
+        wait_until(lambda: schedule.figures().tasks[0].stretch >= 4, "less often")
+        slow = False
+        wait_until(lambda: schedule.figures().tasks[0].stretch == 1, "as often as before")
+        assert any(e.kind == "degraded" for e in schedule.drain())
+
+
+def test_a_python_callback_that_hangs_does_not_delay_native_tasks() -> None:
+    go_on = threading.Event()
+    with Scheduler("hang", platform=EASY) as schedule:
+        schedule.add(task("py", 20, 4), lambda _: go_on.wait(30))
+        schedule.add(task("native", 5, 1), burn(1000))
+        schedule.start()
+        before = wait_until(lambda: finished(schedule, "native"), "a first native job")
+        wait_until(lambda: finished(schedule, "native") > before + 10, "more native jobs")
+        wait_until(lambda: schedule.figures().stuck >= 1, "the watchdog to notice")
+        kinds = {e.kind for e in schedule.drain() if e.task == "py"}
+        go_on.set()
+    assert {"stuck", "skipped"} <= kinds
+
+
+def test_native_tasks_go_on_while_the_interpreter_is_held() -> None:
+    """A long call that keeps the GIL: sorting with a key would let go, one big sum does not."""
+    with Scheduler("gil", platform=EASY) as schedule:
+        schedule.add(task("native", 2, 1), burn(1000))
+        schedule.start()
+        wait_until(lambda: finished(schedule, "native"), "a first native job")
+        before = finished(schedule, "native")
+        assert sum(range(20_000_000)) > 0  # one bytecode loop in C
+        assert finished(schedule, "native") > before
+
+
+def test_an_exception_in_a_callback_is_kept_and_the_schedule_goes_on() -> None:
+    with Scheduler("raise", platform=EASY) as schedule:
+        schedule.add(task("py", 10, 2), lambda _: 1 // 0)
+        schedule.start()
+        wait_until(lambda: schedule.figures().tasks[0].failed >= 2, "two failures")
+        assert isinstance(schedule.errors[0], ZeroDivisionError)
+
+
+def test_a_miss_is_raised_by_policy_when_the_block_ends() -> None:
+    def run() -> None:
+        with Scheduler("policy", platform=EASY) as schedule:
+            schedule.add(task("a", 10, 1), burn(15 * MS, stubborn=True), on_miss="raise")
+            schedule.start()
+            wait_until(lambda: schedule.figures().tasks[0].misses, "a miss")
+
+    with pytest.raises(DeadlineMissed, match="policy: a "):
+        run()
+
+
+def test_a_miss_that_is_only_counted_is_not_raised() -> None:
+    with Scheduler("count", platform=EASY) as schedule:
+        schedule.add(task("a", 10, 1), burn(15 * MS, stubborn=True))
+        schedule.start()
+        wait_until(lambda: schedule.figures().tasks[0].misses, "a miss")
+
+
+SCHEDULE = """
+from shmcast.realtime.scheduler import *
+from shmcast.realtime.tasks import Task
+schedule = Scheduler("child", platform=Platform(kernel="other", lock_memory=False))
+schedule.add(Task(name="a", period_ns=5_000_000, work_ns=1_000_000), burn(1000))
+schedule.start()
+say(os.getpid())
+hear()
+schedule.close()
+say("closed")
+"""
+
+
+def test_another_process_can_watch(start: Callable[..., Child]) -> None:
+    child = start(SCHEDULE)
+    path = board.path_of(child.heard(), "child")
+    wait_until(lambda: board.read(path).tasks[0].finished >= 3, "jobs seen from outside")
+    assert not board.is_orphan(path)
+    child.tell()
+    assert child.heard() == "closed"
+    assert not path.exists()
+
+
+def test_the_board_of_a_killed_process_is_found_and_removed(start: Callable[..., Child]) -> None:
+    child = start(SCHEDULE)
+    path = board.path_of(child.heard(), "child")
+    os.kill(child.pid, signal.SIGKILL)
+    child.ended()
+    assert path in board.orphans()
+    assert path.name in board.remove_orphans()
+    assert not path.exists()
+    assert path.name not in board.remove_orphans()
+
+
+def test_a_file_that_is_no_board_is_refused(tmp_path: Path) -> None:
+    wrong = tmp_path / "x"
+    wrong.write_bytes(b"\0" * 4096)
+    with pytest.raises(ValueError, match="not a schedule"):
+        board.read(wrong)
+    wrong.write_bytes(b"\0" * 10)
+    with pytest.raises(ValueError, match="too short"):
+        board.read(wrong)
+
+
+def test_a_truncated_board_does_not_kill_its_schedule() -> None:
+    with Scheduler("cut", platform=EASY) as schedule:
+        schedule.add(task("a", 2, 1), burn(1000))
+        schedule.start()
+        path = board.path_of(os.getpid(), "cut")
+        os.truncate(path, 0)
+        before = schedule.heartbeat_ns
+        wait_until(lambda: schedule.heartbeat_ns > before, "a turn after the cut")
+    assert not path.exists()
+
+
+def test_a_forked_child_leaves_the_parents_schedule_alone() -> None:
+    with Scheduler("fork", platform=EASY) as schedule:
+        schedule.add(task("a", 2, 1), burn(1000))
+        schedule.start()
+        pid = os.fork()
+        if pid == 0:
+            schedule.close()
+            os._exit(0)
+        assert os.waitpid(pid, 0)[1] == 0
+        before = finished(schedule, "a")
+        wait_until(lambda: finished(schedule, "a") > before, "jobs after the fork")
+
+
+@pytest.mark.parametrize("wrong", ["a/b", "", "x" * 80])
+def test_a_name_that_cannot_be_a_file_is_refused(wrong: str) -> None:
+    schedule = Scheduler(wrong, platform=EASY)
+    schedule.add(task("a"), burn(1))
+    with pytest.raises(ValueError, match="out of range"):
+        schedule.start()
+
+
+def test_gc_and_doctor_find_what_a_dead_schedule_left(start: Callable[..., Child]) -> None:
+    from typer.testing import CliRunner
+
+    from shmcast.cli.main import app
+
+    child = start(SCHEDULE)
+    path = board.path_of(child.heard(), "child")
+    child.kill()
+    child.ended()
+    found = CliRunner().invoke(app, ["doctor", "--json"])
+    assert path.name in {finding["subject"] for finding in json.loads(found.stdout)}
+    CliRunner().invoke(app, ["gc", "--json", "--no-replace"])
+    assert not path.exists()
+
+
+def test_mailbox_operations_run_as_tasks(name: str, protocol: str) -> None:
+    from helpers import bounds
+    from shmcast.mailbox.scheduled import Inbox, Outbox, decisions
+
+    with shmcast.Mailbox.create(
+        name, protocol=protocol, copies=2, bounds=bounds(protocol, 2), message_size=64
+    ) as box:
+        tx, rx = box.sender(), box.receiver()
+        outbox, inbox = Outbox(tx, box), Inbox(rx, box, slots=16)
+        with Scheduler("mail", policy="fixed", platform=EASY) as schedule:
+            schedule.add(task("send", 10, 2), outbox.native)
+            schedule.add(task("receive", 5, 1), inbox.native)
+            if protocol == "timing":
+                schedule.add(task("decide", 2, 1, deadline_ns=4 * MS), decisions(rx, box))
+            outbox.put(b"first")
+            schedule.start()
+            assert wait_until(inbox.take, "a message").data == b"first"
+            outbox.put(b"second")
+            wait_until(lambda: (m := inbox.take()) and m.data == b"second", "the latest value")
+            assert outbox.sent >= 2
+        with pytest.raises(ValueError, match="larger"):
+            outbox.put(b"x" * 65)
+
+
+def test_decisions_are_for_timing_alone(name: str) -> None:
+    from shmcast.mailbox.scheduled import decisions
+
+    with shmcast.Mailbox.create(name, copies=1) as box, pytest.raises(ValueError, match="timing"):
+        decisions(box.receiver(), box)
