@@ -40,7 +40,9 @@ static uint64_t blocked_from(struct sc_receiver *r, uint32_t lane, uint64_t inte
     if (!seal_ok(low) || !seal_ok(boxes))
         return 0;                                    /* the next seal check finds it dead */
     bool same = LOAD_RELAXED(&rec->intent) == intent; /* after the acquire of boxes */
-    if (same && !(sealed_value(boxes) >> r->box & 1))
+    if (!same)
+        return 0;                                    /* `low` may be the next operation's: too high */
+    if (!(sealed_value(boxes) >> r->box & 1))
         return UINT64_MAX;
     note_blocked(r, lane, op);
     return sealed_value(low) << LOW_SHIFT;           /* only grows, so an old one is a lower bound */
