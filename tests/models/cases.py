@@ -60,7 +60,7 @@ MODELS = [
         "eager-multi: a sender with changing destinations",
         "one order, and nobody waits for an operation that is for others",
         "eager_multi",
-        ("M1=1", "ONE_RECEIVER"),
+        ("M1=2", "ONE_RECEIVER"),
     ),
     Case(
         "eager-multi: two mailboxes, the sender killed at any step",
@@ -126,6 +126,7 @@ MUTANTS = [
     Mutant("SILENT_SKIP", "consensus", "eager", ROTTEN),
     Mutant("NO_LOOK_AT_FAILED", "validity", "eager", ROTTEN),
     Mutant("TWO_DECISIONS", "all or nothing", "eager_multi", ("M1=0", "LATE=1"), short=True),
+    Mutant("NO_SECOND_LOOK", "ordering", "eager_multi", ("M1=2", "ONE_RECEIVER")),
     Mutant("NO_DESTINATIONS", "genuineness", "eager_multi", ("M1=2", "ONE_RECEIVER")),
     Mutant("FAST_RECEIVER", "validity", "crash", ()),
     Mutant("NO_DELAY", "consensus", "crash", (), short=True),
