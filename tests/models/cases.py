@@ -119,16 +119,16 @@ MODELS = [
 
 MUTANTS = [
     Mutant("NO_ADOPTION", "ordering", "eager", RESOLVED, short=True),
-    Mutant("CLOCK_BEFORE_INTENT", "ordering", "eager", ONE_ORDER, short=True),
+    Mutant("CLOCK_BEFORE_INTENT", "ordering", "eager", ONE_ORDER),
     Mutant("LANES_BEFORE_CLOCK", "ordering", "eager", ONE_ORDER),
-    Mutant("NEWER_LOW", "ordering", "eager", TWICE, short=True),
+    Mutant("NEWER_LOW", "ordering", "eager", TWICE),
     Mutant("FLAG_BEFORE_LAST_COPY", "consensus", "eager", ROTTEN),
     Mutant("SILENT_SKIP", "consensus", "eager", ROTTEN),
     Mutant("NO_LOOK_AT_FAILED", "validity", "eager", ROTTEN),
     Mutant("TWO_DECISIONS", "all or nothing", "eager_multi", ("M1=0", "LATE=1"), short=True),
     Mutant("NO_SECOND_LOOK", "ordering", "eager_multi", ("M1=2", "ONE_RECEIVER")),
     Mutant("NO_DESTINATIONS", "genuineness", "eager_multi", ("M1=2", "ONE_RECEIVER")),
-    Mutant("FAST_RECEIVER", "validity", "crash", ()),
+    Mutant("FAST_RECEIVER", "validity", "crash", short=True),
     Mutant("NO_DELAY", "consensus", "crash", (), short=True),
     Mutant("DELAY_OF_ONE_SLOT", "consensus", "crash"),
     Mutant("ONE_DELAY_FOR_ALL", "consensus", "crash", ("NC=3",)),
@@ -138,7 +138,7 @@ MUTANTS = [
     Mutant("PAUSE_ONLY", "validity", "timing", (), short=True),
     Mutant("NO_FENCE_BEFORE_RING", "bounded time", "wait", ("PAIR=1",), short=True),
     Mutant("LOOK_BEFORE_ARMING", "bounded time", "wait", ("PAIR=1",)),
-    Mutant("NO_FENCE_AFTER_INTENT", "ordering", "wait", ("PAIR=2",)),
+    Mutant("NO_FENCE_AFTER_INTENT", "ordering", "wait", ("PAIR=2",), short=True),
     Mutant("CLOCK_AFTER_INTENT", "ordering", "wait", ("PAIR=2",)),
     Mutant("NO_FENCE_AFTER_FREEZE", "no forgotten decision", "wait", ("PAIR=3",)),
 ]
