@@ -20,7 +20,12 @@ $(STAMP): pyproject.toml setup.py $(C_SOURCES) tools/setup
 demo: $(STAMP)
 	@$(BIN)/shmcast demo $(ARGS)
 
-test: check
+# What the proof needs besides a compiler.
+$(VENV)/.checkers: $(STAMP) tools/checkers
+	tools/checkers
+	@touch $@
+
+test: check $(VENV)/.checkers
 	$(BIN)/python -m pytest -q
 
 check: $(STAMP)
@@ -32,7 +37,7 @@ check: $(STAMP)
 	    -fsyntax-only csrc/python/*.c
 
 # Crash points, interleavings, models, sanitizers, fuzzers, campaigns; writes docs/proof.md.
-prove: $(STAMP)
+prove: $(STAMP) $(VENV)/.checkers
 	PYTHONPATH=tests $(BIN)/python -m prove.run $(ARGS)
 
 # Minutes of random kills, restarts, stops and lost copies, for each protocol.

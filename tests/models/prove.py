@@ -1,0 +1,67 @@
+"""Checks the Promela models with spin, and that spin catches each broken variant of them.
+
+python tests/models/prove.py --effort short|full --out FILE
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "prove"))
+sys.path.insert(0, str(Path(__file__).parent))
+
+import spin
+from cases import MODELS, MUTANTS, Case, Mutant
+
+from results import Caught, Claim, Report, main
+
+
+def check(case: Case) -> Claim:
+    found = spin.search(case.model, case.switches)
+    held = found.errors == 0 and found.complete
+    return Claim(
+        name=case.name,
+        says=case.says,
+        held=held,
+        figures={
+            "states": found.states,
+            "depth": found.depth,
+            "memory MB": round(found.memory_mb),
+            "search": "exhaustive" if found.complete else "not complete",
+        },
+        seconds=round(found.seconds, 1),
+        command=spin.command(case.model, case.switches),
+        counterexample="" if held else f"{found.complaint}\n{found.story}",
+    )
+
+
+def catch(mutant: Mutant) -> Caught:
+    switches = (*mutant.switches, f"MUTANT_{mutant.name}")
+    found = spin.search(mutant.model, switches)
+    last_words = found.story.splitlines()[-3:]
+    evidence = f"{found.complaint} | {'; '.join(last_words)}" if found.errors else (
+        f"{found.states} states, nothing found{'' if found.complete else '; ' + found.complaint}"
+    )  # fmt: skip
+    return Caught(
+        mutant=f"{mutant.model}.pml: {mutant.name.lower().replace('_', ' ')}",
+        breaks=mutant.breaks,
+        caught=found.errors > 0,
+        by=spin.command(mutant.model, switches),
+        evidence=evidence,
+        seconds=round(found.seconds, 1),
+    )
+
+
+def prove(report: Report) -> None:
+    reason = spin.available()
+    if reason:
+        report.missing.append(reason)
+        return
+    full = report.effort == "full"
+    report.claims += [check(case) for case in MODELS if full or case.short]
+    report.caught += [catch(mutant) for mutant in MUTANTS if full or mutant.short]
+
+
+if __name__ == "__main__":
+    sys.exit(main("models", prove))
