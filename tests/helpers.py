@@ -280,17 +280,18 @@ def unseal(word: bytes) -> int:
 
 
 class Layout:
-    """Where things lie in a segment with one mailbox: csrc/layout.h, version 1."""
+    """Where things lie in a segment with one mailbox: csrc/layout.h, version 2."""
 
     CONFIG, FAILED = 1024, 1032
+    HISTOGRAM = 320 * 8
 
     def __init__(self, *, senders: int, receivers: int, message_size: int, capacity: int) -> None:
         self.capacity = capacity
-        self.box = _round_up(4096 + senders * 256 + 256, 4096)
+        self.box = _round_up(4096 + senders * (256 + self.HISTOGRAM) + 256, 4096)
         self.members = self.box + 128
         row = _round_up(senders * 8, 64)
         self.lanes = self.box + 256 + receivers * 256 + receivers * row
-        self.slots = self.lanes + senders * 64
+        self.slots = self.lanes + senders * 64 + receivers * self.HISTOGRAM
         self.slot_bytes = 64 + _round_up(message_size, 64)
 
     def intent(self, lane: int) -> int:
