@@ -13,14 +13,15 @@ struct crash_site {
     const char *file;
     const char *what;
     uint64_t line;
-};
+    uint64_t pad;                    /* 32 bytes: no gap between two of them in the section */
+} __attribute__((aligned(32)));
 
 void crash_point(const struct crash_site *site, const volatile void *address);
 void crash_copy(const struct crash_site *site, void *to, const void *from, size_t bytes);
 
 #define CRASH_SITE(name_, what_)                                                        \
     static const struct crash_site name_ __attribute__((section("crash_sites"), used)) = \
-        {__FILE__, what_, __LINE__}
+        {__FILE__, what_, __LINE__, 0}
 
 typedef _Atomic uint64_t word_t;
 typedef _Atomic uint32_t bell_t;

@@ -1,13 +1,14 @@
 /* main.c: a worker: runs the cases of one script, one protocol and one kind of fault.
  *
- *   crash run PROTOCOL SCRIPT FAULT FIRST LAST STEP [COPIES]    cases, then one line of figures
- *   crash trace PROTOCOL SCRIPT [COPIES]                        the script's points, in order
- *   crash sites                                                 all static sites of the core
- *   crash scripts                                               all scripts, with their roles
+ *   crash run PROTOCOL SCRIPT FAULT POINTS COPIES   cases, then one line of figures
+ *   crash trace PROTOCOL SCRIPT FAULT COPIES        the script's points, in order
+ *   crash sites                                     all static sites of the core
+ *   crash scripts                                   all scripts, with their roles
  *
- * FAULT: kill | kill+lose | truncate:COPY | kill+truncate:COPY | poison:… | corrupt:… | unlink:…,
- * and for a script with a dead sender, @POINT: where that one was killed. LAST 0 means: the last
- * point of a dry run. prove.py and run.py start this program and read its output.
+ * FAULT: kill | truncate:COPY | kill+truncate:COPY | poison:… | corrupt:… | unlink:…; with +lose, all
+ * copies but one are lost later, between two receivers; for a script with a dead sender, @POINT:
+ * where that one was killed. POINTS: all | 17 | ~8/3, about eight of them, and which is chosen by the
+ * seed 3. cases.py starts this program and reads its output.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -18,6 +19,7 @@
 #include "case.h"
 
 #define REPEATS_MAX 12
+#define FAILURES_MAX 3
 
 static const char *const protocols[] = {"", "crash", "timing", "eager"};
 
@@ -45,16 +47,16 @@ static bool parse_fault(const char *text, struct job *job)
     word[length] = 0;
     if (at)
         job->victim_point = strtoull(at + 1, NULL, 10);
-    const char *rest = word;
+    char *rest = word, *plus = strrchr(word, '+');
+    if (plus && strcmp(plus, "+lose") == 0) {
+        job->lose_rest = true;
+        *plus = 0;
+    }
     if (strncmp(rest, "kill", 4) == 0) {
         job->plan.kill = true;
         rest += 4;
         if (*rest == '+')
             rest++;
-    }
-    if (strcmp(rest, "lose") == 0) {
-        job->lose_rest = true;
-        return true;
     }
     if (*rest == 0)
         return job->plan.kill;
@@ -93,8 +95,9 @@ static uint64_t count_points(const struct job *job, struct notes *n, const char 
         notes_print(n);
         return 0;
     }
-    printf("dry run of %s failed: %d times somebody broke a bound: %s\n", job->script->name,
-           REPEATS_MAX, n->noise_what);
+    printf("dry run of %s failed: %d times somebody broke a bound: %s; %s\n", job->script->name,
+           REPEATS_MAX, n->noise_what, n->failure);
+    notes_print(n);
     return 0;
 }
 
@@ -135,24 +138,39 @@ static void run_one(const struct job *job, const char *fault, struct notes *n, c
         report_failure(job, fault, n);
 }
 
-static int run(int count, char **word, struct notes *n, const char *name)
+/* Which points to visit: first, first + step, ... up to last. */
+struct range {
+    uint64_t first, last, step;
+};
+
+static struct range parse_points(const char *text, uint64_t count)
+{
+    if (text[0] != '~')
+        return strcmp(text, "all") == 0 ? (struct range){1, count, 1}
+                                        : (struct range){strtoull(text, NULL, 10),
+                                                         strtoull(text, NULL, 10), 1};
+    char *slash;
+    uint64_t wanted = strtoull(text + 1, &slash, 10);
+    uint64_t step = wanted && wanted < count ? count / wanted : 1;
+    return (struct range){1 + strtoull(slash + 1, NULL, 10) % step, count, step};
+}
+
+static int run(char **word, struct notes *n, const char *name)
 {
     struct job job;
     struct figures f = {0};
-    if (count < 6 || !parse_job(word, &job) || !parse_fault(word[2], &job))
+    if (!parse_job(word, &job) || !parse_fault(word[2], &job))
         return usage();
-    uint64_t first = strtoull(word[3], NULL, 10), last = strtoull(word[4], NULL, 10);
-    uint64_t step = strtoull(word[5], NULL, 10), points = last;
-    job.copies = count > 6 ? (uint32_t)atoi(word[6]) : 2;
-    if (last == 0 && (last = points = count_points(&job, n, name)) == 0)
+    job.copies = (uint32_t)atoi(word[4]);
+    uint64_t points = count_points(&job, n, name);
+    if (points == 0)
         return 1;
-    for (uint64_t point = first ? first : 1; point <= last; point += step ? step : 1) {
+    struct range range = parse_points(word[3], points);
+    for (uint64_t point = range.first; point <= range.last; point += range.step) {
         job.plan.point = point;
         run_one(&job, word[2], n, name, &f);
-        if (f.failed >= 5) {
-            printf("stopped after %lu failures\n", (unsigned long)f.failed);
+        if (f.failed >= FAILURES_MAX)
             break;
-        }
     }
     printf("figures points %lu run %lu passed %lu failed %lu repeated %lu not_reached %lu "
            "no_such_copy %lu worst_us %lu in: %s\n",
@@ -162,19 +180,19 @@ static int run(int count, char **word, struct notes *n, const char *name)
     return f.failed ? 1 : 0;
 }
 
-static int trace(int count, char **word, struct notes *n, const char *name)
+static int trace(char **word, struct notes *n, const char *name)
 {
     struct job job;
-    if (count < 2 || !parse_job(word, &job))
+    if (!parse_job(word, &job) || !parse_fault(word[2], &job))
         return usage();
-    job.copies = count > 2 ? (uint32_t)atoi(word[2]) : 2;
-    job.victim_point = count > 3 ? strtoull(word[3], NULL, 10) : 0;
+    job.copies = (uint32_t)atoi(word[3]);
     uint64_t points = count_points(&job, n, name);
     for (uint64_t i = 0; i < points; i++) {
         char text[LINE];
         points_print(&n->trace.at[i], text, sizeof text);
         printf("point %lu %s\n", (unsigned long)i + 1, text);
     }
+    points_print_private(&n->trace);
     return points ? 0 : 1;
 }
 
@@ -185,10 +203,10 @@ int main(int count, char **word)
     if (n == MAP_FAILED || count < 2)
         return usage();
     snprintf(name, sizeof name, "crash-%d", (int)getpid());
-    if (strcmp(word[1], "run") == 0)
-        return run(count - 2, word + 2, n, name);
-    if (strcmp(word[1], "trace") == 0)
-        return trace(count - 2, word + 2, n, name);
+    if (strcmp(word[1], "run") == 0 && count == 7)
+        return run(word + 2, n, name);
+    if (strcmp(word[1], "trace") == 0 && count == 6)
+        return trace(word + 2, n, name);
     if (strcmp(word[1], "sites") == 0)
         points_print_sites();
     else if (strcmp(word[1], "scripts") == 0)

@@ -84,8 +84,12 @@ static void pass(const void *where, const char *call)
 
 void crash_point(const struct crash_site *site, const volatile void *address)
 {
-    if (armed && !inside && is_shared(address))
+    if (!armed || inside)
+        return;
+    if (is_shared(address))
         pass(site, NULL);
+    else if (site - __start_crash_sites < SITES_MAX)
+        trace->is_private[site - __start_crash_sites] = true;
 }
 
 void crash_call(const void *caller, const char *call)
@@ -120,11 +124,22 @@ void points_print(const struct passed *passed, char *out, size_t size)
         snprintf(out, size, "nowhere");
 }
 
+static void print_site(const char *word, const struct crash_site *site)
+{
+    char text[256];
+    points_print(&(struct passed){site, NULL}, text, sizeof text);
+    printf("%s %s\n", word, text);
+}
+
 void points_print_sites(void)
 {
-    for (const struct crash_site *site = __start_crash_sites; site < __stop_crash_sites; site++) {
-        char text[256];
-        points_print(&(struct passed){site, NULL}, text, sizeof text);
-        printf("site %s\n", text);
-    }
+    for (const struct crash_site *site = __start_crash_sites; site < __stop_crash_sites; site++)
+        print_site("site", site);
+}
+
+void points_print_private(const struct trace *of)
+{
+    for (const struct crash_site *site = __start_crash_sites; site < __stop_crash_sites; site++)
+        if (site - __start_crash_sites < SITES_MAX && of->is_private[site - __start_crash_sites])
+            print_site("private", site);
 }

@@ -17,6 +17,7 @@
 #include "faults.h"
 
 #define POINTS_MAX 4096
+#define SITES_MAX 1024
 
 struct plan {
     uint64_t point;                  /* 0: none, only count */
@@ -35,12 +36,14 @@ struct trace {
     _Atomic bool fired;              /* the planned point was passed */
     _Atomic bool void_fault;         /* the copy was not there to be killed */
     struct passed at[POINTS_MAX];
+    _Atomic bool is_private[SITES_MAX];  /* sites seen to write what only this process has */
 };
 
 void points_arm(struct trace *trace, const struct plan *plan, const char *domain);
 void points_disarm(void);
 void points_print(const struct passed *passed, char *out, size_t size);
 void points_print_sites(void);
+void points_print_private(const struct trace *trace);
 
 /* Behind a system call; wraps.c. */
 void crash_call(const void *caller, const char *call);

@@ -17,7 +17,8 @@ void open_sender(struct actor *a)
 /* A copy that fails must not keep anyone from sending. */
 static void send_one(struct actor *a, uint32_t boxes)
 {
-    int rc = send_as(a->n, a->sender, a->who, boxes, PATIENCE);
+    struct sc_receipt receipt;
+    int rc = send_as(a->n, a->sender, a->who, boxes, PATIENCE, &receipt);
     if (rc == SC_LATE || rc == SC_REJECTED)
         note_noise(a->n, "the role was late with a send");
     else
@@ -89,7 +90,8 @@ void send_loan(struct actor *a)
 void send_full(struct actor *a)
 {
     send_two(a);
-    int rc = send_as(a->n, a->sender, a->who, TO_A, SHORT);
+    struct sc_receipt receipt;
+    int rc = send_as(a->n, a->sender, a->who, TO_A, SHORT, &receipt);
     if (rc != SC_FULL)
         actor_fail(a, "send to a full lane: %d", rc);
 }
@@ -106,7 +108,8 @@ void close_sender(struct actor *a)
 void take_dead_lane(struct actor *a)
 {
     must(a, "open a sender in a dead one's place", sc_sender_open(a->domain, PATIENCE, &a->sender));
-    int rc = send_as(a->n, a->sender, a->who, TO_A, SHORT);
+    struct sc_receipt receipt;
+    int rc = send_as(a->n, a->sender, a->who, TO_A, SHORT, &receipt);
     if (rc == SC_LATE || rc == SC_REJECTED)
         note_noise(a->n, "the role was late with a send");
     else if (rc != SC_FULL)

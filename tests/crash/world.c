@@ -55,7 +55,7 @@ struct sc_domain_params world_params(const struct job *job)
         p.bounds.decide_ns = MS;
         p.bounds.receive_ns = 100 * MS;
     } else if (job->protocol == SC_CRASH) {
-        p.bounds.send_ns = 4 * MS;
+        p.bounds.send_ns = 3 * MS;
         p.bounds.decide_ns = MS / 50;
         p.bounds.receive_ns = MS;
     } else {
@@ -155,12 +155,44 @@ void world_close(struct world *w)
 
 /* ---- messages ---- */
 
-int send_as(struct notes *n, sc_sender *sender, uint32_t who, uint32_t boxes, uint64_t deadline)
+int send_as(struct notes *n, sc_sender *sender, uint32_t who, uint32_t boxes, uint64_t deadline,
+            struct sc_receipt *receipt)
 {
-    struct sc_receipt receipt;
     struct sent *sent = note_try(n, who, boxes, 0);
     struct body body = body_of(who, sent->number);
-    return sent->rc = sc_send(sender, boxes, &body, sizeof body, deadline, &receipt);
+    return sent->rc = sc_send(sender, boxes, &body, sizeof body, deadline, receipt);
+}
+
+int survivor_sends(struct world *w, sc_sender *sender, uint32_t who, uint32_t boxes,
+                   uint64_t deadline)
+{
+    struct sc_receipt receipt;
+    uint64_t begun = op_begin(w, "sender %u sends to mailboxes %u", who, boxes);
+    int rc = send_as(w->n, sender, who, boxes, deadline, &receipt);
+    op_end(w, begun);
+    if (rc == SC_LATE || rc == SC_REJECTED)
+        note_noise(w->n, "sender %u was late", who);
+    if (rc == 0 && w->job->protocol == SC_TIMING && w->promised < PROMISES_MAX)
+        w->promises[w->promised++] =
+            (struct promise){sender, boxes == TO_A ? BOX_A : BOX_B, receipt.position};
+    return rc;
+}
+
+static void ask_for_promises(struct world *w)
+{
+    for (int i = 0; i < w->promised; i++) {
+        const struct promise *p = &w->promises[i];
+        uint64_t begun = op_begin(w, "ask whether a message was accepted");
+        int rc = sc_confirm(p->sender, p->box, p->position, PATIENCE);
+        op_end(w, begun);
+        if (rc == SC_REJECTED) {
+            note_noise(w->n, "a survivor's message was decided against");
+            _exit(0);
+        }
+        if (rc && rc != SC_INVALID)              /* its slot has been used again: long accepted */
+            fail(w, "bounded time: a message is not decided: %d", rc);
+    }
+    w->promised = 0;
 }
 
 int send_pair_as(struct notes *n, sc_sender *sender, uint32_t who, uint32_t boxes)
@@ -175,12 +207,7 @@ int send_pair_as(struct notes *n, sc_sender *sender, uint32_t who, uint32_t boxe
 
 int say_to(struct world *w, uint32_t boxes, uint64_t deadline)
 {
-    uint64_t begun = op_begin(w, "the first sender sends to mailboxes %u", boxes);
-    int rc = send_as(w->n, w->first, WHO_FIRST, boxes, deadline);
-    op_end(w, begun);
-    if (rc == SC_LATE || rc == SC_REJECTED)
-        note_noise(w->n, "a send took longer than its bound");
-    return rc;
+    return survivor_sends(w, w->first, WHO_FIRST, boxes, deadline);
 }
 
 void say(struct world *w)
@@ -209,6 +236,7 @@ void hear(struct world *w, enum listener ear)
     struct body body;
     if (!last)
         return;
+    ask_for_promises(w);
     while (e->count == 0 || e->got[e->count - 1].who != WHO_FIRST ||
            e->got[e->count - 1].number < last->number) {
         uint64_t begun = op_begin(w, "receiver %d waits for %u.%u", ear, last->who, last->number);

@@ -12,6 +12,7 @@
 #include "notes.h"
 
 enum { LANES = 3, PLACES = 3, CAPACITY = 2, COPIES_MAX = 3 };
+#define PROMISES_MAX 16
 #define MS UINT64_C(1000000)
 #define FROM_NOW(ns) ((uint64_t)(ns) | UINT64_C(1) << 63)
 #define PATIENCE FROM_NOW(8000 * MS) /* for whatever must not fail; never measured against */
@@ -35,6 +36,8 @@ struct world {
     sc_domain *ear_domain[EARS];
     sc_sender *first;
     sc_receiver *ear[EARS];
+    struct promise { sc_sender *sender; int box; uint64_t position; } promises[PROMISES_MAX];
+    int promised;                    /* `timing`: sent, and not yet known to be accepted */
 };
 
 void fail(struct world *w, const char *format, ...)
@@ -58,7 +61,12 @@ void hear_all(struct world *w);
 void lose_all_but_last(struct world *w);
 int intact_copies(struct world *w, int *serials);
 
-int send_as(struct notes *n, sc_sender *sender, uint32_t who, uint32_t boxes, uint64_t deadline);
+/* A survivor's send. In `timing` its receivers may still decide against it, if a thread of theirs
+ * was late; hear() asks before it waits, and then the case says nothing. */
+int survivor_sends(struct world *w, sc_sender *sender, uint32_t who, uint32_t boxes,
+                   uint64_t deadline);
+int send_as(struct notes *n, sc_sender *sender, uint32_t who, uint32_t boxes, uint64_t deadline,
+            struct sc_receipt *receipt);
 int send_pair_as(struct notes *n, sc_sender *sender, uint32_t who, uint32_t boxes);
 
 #endif
