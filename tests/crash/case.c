@@ -272,6 +272,25 @@ static void course_of_members(struct world *w, struct company *c)
     live_on(w, c);
 }
 
+/* Whoever made or removed a mailbox and died has left no memory behind: a domain takes as much as one
+ * that was made in peace. (Where a copy was lost the new one holds everything anew.) */
+static void check_memory(struct world *w)
+{
+    char peace[96];
+    if (w->job->plan.fault.kind)
+        return;
+    snprintf(peace, sizeof peace, "%s-peace", w->name);
+    if (make_domain(peace, w->job))
+        fail(w, "no leak: no second domain to compare with");
+    for (int serial = 0; serial < (int)w->job->copies; serial++) {
+        int64_t now = segment_blocks(w->name, serial), expected = segment_blocks(peace, serial);
+        if (now != expected)
+            note_failure(w->n, "no leak: copy %d takes %d blocks instead of %d", serial, (int)now,
+                         (int)expected);
+    }
+    sc_domain_remove(peace);
+}
+
 /* What a creator left is either usable or gone; then its name can be had. */
 static void course_of_creation(struct world *w, struct company *c)
 {
@@ -298,6 +317,7 @@ static void course_of_creation(struct world *w, struct company *c)
     }
     if (rc)
         fail(w, "no leak: after the creator the name cannot be used: %d", rc);
+    check_memory(w);
     world_open(w);
     say(w);
     hear_all(w);
@@ -338,6 +358,7 @@ static void course_of_box_removal(struct world *w, struct company *c)
     op_end(w, begun);
     if (rc != BOX_B)
         fail(w, "no leak: creating the mailbox again returned %d", rc);
+    check_memory(w);
     open_ear(w, EAR_B, BOX_B, PATIENCE, 0);
     live_on(w, c);
 }
@@ -467,6 +488,8 @@ enum outcome case_run(const struct job *job, struct notes *n, const char *name)
     if (!n->failures && !n->finished)
         note_failure(n, "bounded time: the case ended in the middle; survivors: %s", n->doing[0]);
     clear_away(name);
+    if (job->protocol == SC_EAGER && n->noise)           /* its bound is far beyond any noise */
+        note_failure(n, "validity: %s", n->noise_what);
     if (job->protocol != SC_EAGER && (n->noise || (n->failures && bound_was_broken(job, n))))
         return NOISE;
     if (n->failures)

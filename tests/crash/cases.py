@@ -90,12 +90,13 @@ def _repeat(job: Job, failure: str) -> str:
     return f"{failure}  repeat: {one.command}"
 
 
-def run_job(program: Path, job: Job) -> Ran:
+def run_job(program: Path, job: Job, how: str = "run") -> Ran:
+    """`how`: "run", or "hunt" to stop at the first failure."""
     began = time.monotonic()
     ran = Ran(job)
     try:
         done = subprocess.run(
-            [program, "run", *job.arguments],
+            [program, how, *job.arguments],
             capture_output=True,
             text=True,
             check=False,

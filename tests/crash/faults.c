@@ -62,6 +62,14 @@ int fault_strike(const char *domain, const struct fault *fault)
     return rc;
 }
 
+int64_t segment_blocks(const char *domain, int serial)
+{
+    char path[256];
+    struct stat st;
+    snprintf(path, sizeof path, "/dev/shm/shmcast.%s.%d", domain, serial);
+    return stat(path, &st) == 0 ? (int64_t)st.st_blocks : -1;
+}
+
 int segments_named(const char *domain)
 {
     char prefix[160];

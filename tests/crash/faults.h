@@ -15,5 +15,6 @@ struct fault {
 int fault_strike(const char *domain, const struct fault *fault); /* 0, or -1: there is none */
 int fault_kind_of(const char *word);                             /* -1: no such fault */
 int segments_named(const char *domain);                          /* how many are in /dev/shm */
+int64_t segment_blocks(const char *domain, int serial);          /* memory that it takes */
 
 #endif

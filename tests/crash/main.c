@@ -1,6 +1,7 @@
 /* main.c: a worker: runs the cases of one script, one protocol and one kind of fault.
  *
  *   crash run PROTOCOL SCRIPT FAULT POINTS COPIES   cases, then one line of figures
+ *   crash hunt ...                                  the same, up to the first failure
  *   crash trace PROTOCOL SCRIPT FAULT COPIES        the script's points, in order
  *   crash sites                                     all static sites of the core
  *   crash scripts                                   all scripts, with their roles
@@ -151,11 +152,11 @@ static struct range parse_points(const char *text, uint64_t count)
                                                          strtoull(text, NULL, 10), 1};
     char *slash;
     uint64_t wanted = strtoull(text + 1, &slash, 10);
-    uint64_t step = wanted && wanted < count ? count / wanted : 1;
+    uint64_t step = wanted ? (count + wanted - 1) / wanted : 1;
     return (struct range){1 + strtoull(slash + 1, NULL, 10) % step, count, step};
 }
 
-static int run(char **word, struct notes *n, const char *name)
+static int run(char **word, uint64_t failures_max, struct notes *n, const char *name)
 {
     struct job job;
     struct figures f = {0};
@@ -169,7 +170,7 @@ static int run(char **word, struct notes *n, const char *name)
     for (uint64_t point = range.first; point <= range.last; point += range.step) {
         job.plan.point = point;
         run_one(&job, word[2], n, name, &f);
-        if (f.failed >= FAILURES_MAX)
+        if (f.failed >= failures_max)
             break;
     }
     printf("figures points %lu run %lu passed %lu failed %lu repeated %lu not_reached %lu "
@@ -204,7 +205,9 @@ int main(int count, char **word)
         return usage();
     snprintf(name, sizeof name, "crash-%d", (int)getpid());
     if (strcmp(word[1], "run") == 0 && count == 7)
-        return run(word + 2, n, name);
+        return run(word + 2, FAILURES_MAX, n, name);
+    if (strcmp(word[1], "hunt") == 0 && count == 7)
+        return run(word + 2, 1, n, name);
     if (strcmp(word[1], "trace") == 0 && count == 6)
         return trace(word + 2, n, name);
     if (strcmp(word[1], "sites") == 0)
