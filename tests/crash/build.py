@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import re
 import shutil
 import subprocess
@@ -19,13 +20,11 @@ HERE = Path(__file__).parent
 BUILD = ROOT / "build" / "crash"
 COMPILER = shutil.which("gcc") or shutil.which("cc") or "cc"
 # No sibling calls and no position-independent code: a system call's return address is its site.
-FLAGS = (
-    "-std=gnu11 -O1 -g -fno-pie -fno-optimize-sibling-calls -Wall -Wextra -Werror -pthread"
-).split()
-WRAPPED = (
-    "close fchmod fchown fstat pread posix_fallocate fallocate linkat unlink opendir closedir "
-    "pthread_create open mmap munmap syscall clock_nanosleep"
-).split()
+FLAGS = ("-std=gnu11", "-O1", "-g", "-fno-pie", "-fno-optimize-sibling-calls",
+         "-Wall", "-Wextra", "-Werror", "-pthread")  # fmt: skip
+WRAPPED = ("close", "fchmod", "fchown", "fstat", "pread", "posix_fallocate", "fallocate", "linkat",
+           "unlink", "opendir", "closedir", "pthread_create", "open", "mmap", "munmap", "syscall",
+           "clock_nanosleep")  # fmt: skip
 NO_SITE = {"clock_nanosleep"}  # measured, but no crash point
 
 
@@ -54,7 +53,9 @@ def _object(source: Path, csrc: Path, headers: bytes) -> Path:
 def build(csrc: Path = CSRC) -> Path:
     """The program for these sources of the core."""
     BUILD.mkdir(parents=True, exist_ok=True)
-    headers = b"".join(p.read_bytes() for p in [*sorted(csrc.glob("*.h")), *sorted(HERE.glob("*.h"))])
+    headers = b"".join(
+        p.read_bytes() for p in [*sorted(csrc.glob("*.h")), *sorted(HERE.glob("*.h"))]
+    )
     sources = [p for p in [*sorted(csrc.glob("*.c")), *sorted(HERE.glob("*.c"))]
                if p.name != "_native.c"]  # fmt: skip
     objects = [_object(source, csrc, headers) for source in sources]
@@ -86,12 +87,12 @@ def named(program: Path, text: str) -> str:
 
 
 def static_sites(program: Path) -> set[str]:
-    """Every place in csrc/ that has a crash point: "csrc/agree.c:43 cas", "csrc/segment.c:113 open"."""
+    """Every place in csrc/ that has a crash point: "csrc/agree.c:43 cas"."""
     output = _run([str(program), "sites"])
     sites = {line.removeprefix("site ") for line in output.splitlines()}
     calls = []
     listing = _run(["objdump", "-d", "--no-show-raw-insn", str(program)]).splitlines()
-    for line, after in zip(listing, listing[1:], strict=False):
+    for line, after in itertools.pairwise(listing):
         call = re.search(r"\bcall\s+[0-9a-f]+ <__wrap_(\w+)>", line)
         if call and call[1] not in NO_SITE:
             calls.append(f"@{after.split(':')[0].strip()} {call[1]}")

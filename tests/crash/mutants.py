@@ -1,8 +1,8 @@
 """Broken variants of the core that the crash points must catch, each with the cases that do.
 
-Not here, because no case can tell it from the core: a resolver that leaves the dead sender's intent
-up. Every receiver ends such an operation by a walk of its own, a new owner of the lane writes the next
-intent over it, and whoever replaces a copy gives it up after Δs, which is the bound that was promised.
+Not here, because no case can tell it from the core: a resolver that leaves the dead sender's
+intent up. Every receiver ends such an operation by a walk of its own, a new owner of the lane
+writes the next intent over it, and whoever replaces a copy gives it up after Δs, as promised.
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ TRAPS = (
         "torn-rejected-header-fails-the-copy",
         "validity",
         ("crash", "send-more", "kill+lose", "~20/0", 2),
-        Edit("receive.c", "    if (decided != REJECT)\n", "    if (decided != REJECT || lane < 64)\n"),
+        Edit(
+            "receive.c", "    if (decided != REJECT)\n", "    if (decided != REJECT || lane < 64)\n"
+        ),
     ),
     _trap(
         "payload-in-the-first-copy-only",
@@ -178,7 +180,11 @@ TRAPS = (
         "removed-mailbox-tells-nobody",
         "bounded time",
         ("eager", "remove-box", "kill", "all", 2),
-        Edit("receive.c", "        if (box_is_removed(r))\n", "        if (r->box < 0 && box_is_removed(r))\n"),
+        Edit(
+            "receive.c",
+            "        if (box_is_removed(r))\n",
+            "        if (r->box < 0 && box_is_removed(r))\n",
+        ),
     ),
     _trap(
         "pages-of-the-removed-stay",
@@ -186,8 +192,8 @@ TRAPS = (
         ("eager", "remove-box", "kill", "all", 2),
         Edit(
             "mailbox.c",
-            "        mailbox_return_pages(view, box);             /* before its extent is forgotten */\n",
-            "",
+            "        mailbox_return_pages(view, box);             /* before",
+            "        /* before",
         ),
     ),
     _trap(
@@ -204,13 +210,21 @@ TRAPS = (
         "remover-without-a-guard",
         "bounded time",
         ("eager", "remove-domain", "truncate:1", "all", 2),
-        Edit("domain.c", "    int rc = guard_install();                        /* a copy", "    int rc = 0;                        /* a copy"),
+        Edit(
+            "domain.c",
+            "    int rc = guard_install();                        /* a copy",
+            "    int rc = 0;                        /* a copy",
+        ),
     ),
     _trap(
         "failed-copy-is-not-told",
         "consensus",
         ("eager", "send-more", "unlink:0", "~8/0", 2),
-        Edit("view.c", "    if (copy->table)\n        fail_in(copy, failed);\n", "    (void)failed;\n"),
+        Edit(
+            "view.c",
+            "    if (copy->table)\n        fail_in(copy, failed);\n",
+            "    (void)failed;\n",
+        ),
     ),
 )
 SHORT = 5

@@ -3,7 +3,8 @@
 full: the kill at every point, in all protocols; a copy truncated at every point of every role in
 `eager`, and in the timed protocols, whose cases wait for their bounds, at every point but those of
 the two long scripts (create, replace), which are thinned there.
-short: `eager` senders and receivers killed at every point, everything else at a few, chosen by a seed.
+short: `eager` senders and receivers killed at every point, everything else at a few points, chosen
+by a seed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,23 @@ from crash.cases import Job, Script
 
 PROTOCOLS = ("eager", "crash", "timing")
 LONG = ("create", "replace")
-VICTIM_POINTS = (0, 3, 7, 9, 11, 14, 17, 20, 23, 25, 27, 29, 31, 34, 38)  # of its first 38 and after
+VICTIM_POINTS = (
+    0,
+    3,
+    7,
+    9,
+    11,
+    14,
+    17,
+    20,
+    23,
+    25,
+    27,
+    29,
+    31,
+    34,
+    38,
+)  # of its first 38 and after
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Runs cases by hand: PYTHONPATH=tests python -m crash.run PROTOCOL SCRIPT FAULT POINTS [COPIES]
 
 FAULT and POINTS are explained at the head of main.c: `eager send-more kill all`,
-`crash send-more kill+lose 22`, `eager replace truncate:1+lose all 3`. Without arguments: the scripts.
+`crash send-more kill+lose 22`, `eager replace truncate:1+lose all 3`. No arguments: the scripts.
 """
 
 from __future__ import annotations
