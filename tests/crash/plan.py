@@ -46,9 +46,9 @@ class Claimed:
     jobs: tuple[Job, ...]
 
 
-KILLED = "killed at every step"
-COPY_LOST = "a copy truncated at every step, with and without the kill"
-COPY_SPOILT = "a copy poisoned, overwritten or unlinked at every step"
+KILLED = "killed at {}"
+COPY_LOST = "a copy truncated at {}, with and without the kill"
+COPY_SPOILT = "a copy poisoned, overwritten or unlinked at {}"
 SAYS = {
     KILLED: "survivors go on: consensus, validity, ordering, bounded time, nothing leaks",
     COPY_LOST: "the same with one copy lost at that point, the role dead or alive",
@@ -115,4 +115,6 @@ def plan(scripts: list[Script], effort: str, seed: int) -> Iterator[Claimed]:
                 makers[COPY_SPOILT] = _spoils
             for what, make in makers.items():
                 jobs = tuple(job for s in own for job in make(protocol, s, effort, seed))
-                yield Claimed(protocol, role, what, SAYS[what], jobs)
+                complete = all(job.points == "all" for job in jobs)
+                where = "every step" if complete else "steps chosen by a seed"
+                yield Claimed(protocol, role, what.format(where), SAYS[what], jobs)
