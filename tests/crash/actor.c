@@ -89,13 +89,13 @@ struct cast actor_start(const struct job *job, const struct script *script, stru
     }
     close(down[0]);
     close(up[1]);
-    return (struct cast){pid, down[1], up[0], true};
+    return (struct cast){pid, down[1], up[0], true, false};
 }
 
 static void bury(struct cast *c)
 {
-    int status;
-    waitpid(c->pid, &status, 0);
+    siginfo_t how;
+    waitid(P_PID, (id_t)c->pid, &how, WEXITED | (c->zombie ? WNOWAIT : 0));
     close(c->tell);
     close(c->hear);
     c->alive = false;

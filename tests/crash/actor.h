@@ -52,6 +52,7 @@ struct cast {
     pid_t pid;
     int tell, hear;
     bool alive;
+    bool zombie;                     /* dead, its parent does not care: it keeps its pid */
 };
 
 struct cast actor_start(const struct job *job, const struct script *script, struct notes *n,

@@ -235,6 +235,7 @@ static void run_course(const struct job *job, struct notes *n, const char *name)
     unsigned setting = job->script->setting;
     oversleep_ns = &n->oversleep_ns;
     c.role = actor_start(job, job->script, n, name, WHO_ROLE);
+    c.role.zombie = job->plan.point % 2 == 0;    /* both kinds of death */
     if (setting & DEAD_SENDER)
         c.sender = actor_start(job, script_named("send-more"), n, name, WHO_VICTIM);
     if (setting & DEAD_RECEIVER)
