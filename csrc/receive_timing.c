@@ -291,13 +291,18 @@ static void look_at_lane(struct decider *d, uint32_t lane, uint64_t now, uint64_
     }
 }
 
-/* Every dead receiver that is still a member counts against the quorum. */
+/* Every dead receiver that is still a member counts against the quorum. Others are left to those who
+ * have the time: a claim is given patience (owner.c), and this thread must not be late. */
 static void bury_dead(struct decider *d)
 {
     struct sc_receiver *r = d->receiver;
-    for (uint32_t slot = 0; slot < r->domain->boxes[r->box].params.receivers; slot++)
-        if (slot != r->slot)
+    for (uint32_t slot = 0; slot < r->domain->boxes[r->box].params.receivers; slot++) {
+        struct owner owner;
+        if (slot != r->slot &&
+            owner_read(&d->view, receiver_place(r->domain, r->box, slot), &owner) == 0 &&
+            owner_state(owner.value) == OWNER_LIVE)
             reap_receiver(&d->view, r->box, slot);
+    }
 }
 
 static void *decide_every_poll(void *argument)
