@@ -85,7 +85,7 @@ def _check_coverage(report: Report, program: Path) -> None:
     report.claims.append(
         Claim(
             name="crash points in the core",
-            says="the sites that write shared memory or call the system are reached by a script, or "
+            says="sites that write shared memory or call the system are reached by a script, or "
             "are known not to be; at most one in twenty is neither",
             held=len(unknown) <= len(sites) // 20,
             figures={
