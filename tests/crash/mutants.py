@@ -61,16 +61,6 @@ TRAPS = (
         ),
     ),
     _trap(
-        "claim-without-identity",
-        "no leak",
-        ("eager", "send-first", "kill", "40", 2),
-        Edit(
-            "owner.c",
-            "    if (rc == 0)\n        rc = agree_identity(view, owner);\n",
-            "    if (rc == 0 && owner->value == 0)\n        rc = agree_identity(view, owner);\n",
-        ),
-    ),
-    _trap(
         "torn-rejected-header-fails-the-copy",
         "validity",
         ("crash", "send-more", "kill+lose", "~20/0", 2),
@@ -86,6 +76,16 @@ TRAPS = (
             "send.c",
             "                if (s->view.copy[c] != op->in_place)\n",
             "                if (s->view.copy[c] != op->in_place && c == 0)\n",
+        ),
+    ),
+    _trap(
+        "claim-without-identity",
+        "no leak",
+        ("eager", "send-first", "kill", "40", 2),
+        Edit(
+            "owner.c",
+            "    if (rc == 0)\n        rc = agree_identity(view, owner);\n",
+            "    if (rc == 0 && owner->value == 0)\n        rc = agree_identity(view, owner);\n",
         ),
     ),
     _trap(
