@@ -362,13 +362,20 @@ static void watch_peer(struct decider *d, uint32_t slot)
     }
 }
 
-/* Every dead receiver that is still a member counts against the quorum. */
+/* Every dead receiver that is still a member counts against the quorum. Others are left to those who
+ * have the time: a claim is given patience (owner.c), and this thread must not be late. */
 static void bury_dead(struct decider *d)
 {
     struct sc_receiver *r = d->receiver;
-    for (uint32_t slot = 0; slot < r->domain->boxes[r->box].params.receivers; slot++)
-        if (slot != r->slot && reap_receiver(&d->view, r->box, slot) == 0 && d->view.count)
+    for (uint32_t slot = 0; slot < r->domain->boxes[r->box].params.receivers; slot++) {
+        struct owner owner;
+        if (slot == r->slot ||
+            owner_read(&d->view, receiver_place(r->domain, r->box, slot), &owner) ||
+            owner_state(owner.value) != OWNER_LIVE)
+            continue;
+        if (reap_receiver(&d->view, r->box, slot) == 0 && d->view.count)
             watch_peer(d, slot);
+    }
 }
 
 /* One look at everything. *wake: when to look again. */
