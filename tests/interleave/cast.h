@@ -41,6 +41,8 @@ struct app {
     struct event event[EVENTS_MAX];
 };
 
+_Static_assert(sizeof(struct app) <= APP_BYTES, "the heap's beginning is the application's");
+
 extern const struct scenario *scenario;
 extern struct app *app_of[PROCESSES_MAX];            /* set once, by set-up */
 

@@ -122,6 +122,7 @@ int segment_link(const char *domain, struct copy *copy)
     if (named(copy->serial) >= 0)
         return SC_EXISTS;
     run.segment[copy->fd].named = true;
+    count_intact();
     tell("gives copy %d its name", copy->fd);
     return 0;
 }
@@ -157,6 +158,7 @@ int segment_unlink(const char *domain, uint64_t serial)
     if (s < 0)
         return SC_MISSING;
     run.segment[s].named = false;
+    count_intact();
     return 0;
 }
 

@@ -27,7 +27,7 @@ uint64_t sys_now(void)
         park(AT_CLOCK, false);
     self()->reads_clock = true;
     self()->clock_seen = run.now;
-    observe(run.now);
+    count_step();
     tell("clock: %llu", (unsigned long long)(run.now - 1000000000));
     return run.now;
 }
@@ -59,7 +59,6 @@ int sys_futex_wait(bell_t *bell, uint32_t expected, uint64_t until)
     touch_pseudo(place, true);
     if (bell_is_gone(place))
         return -EFAULT;
-    observe(peek(place, 4));
     if (peek(place, 4) != expected)
         return -EAGAIN;
     struct thread *t = self();
@@ -71,7 +70,6 @@ int sys_futex_wait(bell_t *bell, uint32_t expected, uint64_t until)
     wait_here(IN_FUTEX);
     bool woken = self()->woken;
     self()->woken = false;
-    observe(woken);
     return woken ? 0 : -ETIMEDOUT;
 }
 
@@ -82,7 +80,6 @@ void sys_futex_wake_all(bell_t *bell)
         park(AT_FUTEX_WAKE, true);
     touch_pseudo(place, true);
     tell("futex: wakes all");
-    observe(2);
     for (int i = 0; i < run.thread_count && !bell_is_gone(place); i++)
         if (run.thread[i].status == IN_FUTEX && run.thread[i].bell == place)
             run.thread[i].woken = true;
@@ -105,10 +102,8 @@ static bool is_dead(uint32_t process)
     if (run.process[process].mortal && run.budget.crashes)
         park(AT_LIVENESS, false);
     uint64_t dead = run.process[process].dead;
-    observe(dead);
-    struct thread *t = self();
-    if (t->watched_count < WATCHED_MAX)
-        t->watched[t->watched_count++] = (struct watched){LIVENESS_PLACE(process), 8, dead};
+    count_step();
+    watch(LIVENESS_PLACE(process));
     tell("process %u is %s", process, dead ? "dead" : "alive");
     return dead;
 }

@@ -25,6 +25,7 @@
 
 static uint16_t readers[WORDS], writers[WORDS];
 static bool grew;
+uint32_t watched[THREADS_MAX][WATCHED_MAX];
 
 void sharing_forget(void)
 {
@@ -48,14 +49,46 @@ static void note(uint32_t place, bool write)
     }
 }
 
+/* Threads that are gone do nothing more that could depend on a step. */
 static bool others_write(uint32_t place)
 {
-    return writers[place / 8] & ~(1u << run.current);
+    return writers[place / 8] & ~(1u << run.current | run.gone);
 }
 
 static bool others_use(uint32_t place, int thread)
 {
-    return (readers[place / 8] | writers[place / 8]) & ~(1u << thread);
+    return (readers[place / 8] | writers[place / 8]) & ~(1u << thread | run.gone);
+}
+
+/* ---- who has read what since its last wait ---- */
+
+void watch(uint32_t place)
+{
+    struct thread *t = self();
+    uint32_t *mine = watched[run.current];
+    for (int i = 0; i < t->watched; i++)
+        if (mine[i] == place / 8)
+            return;
+    if (t->watched == WATCHED_MAX)
+        t->disturbed = true;                         /* too much to remember: looks again anyway */
+    else
+        mine[t->watched++] = place / 8;
+}
+
+void disturb(uint32_t place, int except)
+{
+    for (int i = 0; i < run.thread_count; i++)
+        for (int w = 0; i != except && w < run.thread[i].watched; w++)
+            if (watched[i][w] == place / 8)
+                run.thread[i].disturbed = true;
+}
+
+struct hash watched_hash(int thread)
+{
+    struct hash all = {0, 0};
+    for (int w = 0; w < run.thread[thread].watched; w++)
+        hash_toggle(&all, watched[thread][w], 1);
+    return all;
 }
 
 /* ---- memory itself ---- */
@@ -74,6 +107,17 @@ uint64_t peek(uint32_t place, unsigned size)
     return value;
 }
 
+/* Copies that are part of a configuration: one that is being made does not count yet. */
+void count_intact(void)
+{
+    run.intact = 0;
+    for (int s = 0; s < SEGMENTS_MAX; s++) {
+        uint64_t config = peek(segment_start(s) + CONFIG_AT, 8);
+        run.intact += run.segment[s].named && !run.segment[s].failed && seal_ok(config) &&
+                  (sealed_value(config) & 127) > run.segment[s].serial;
+    }
+}
+
 void poke(uint32_t place, unsigned size, uint64_t value)
 {
     uint64_t before = whole_word(place);
@@ -81,10 +125,14 @@ void poke(uint32_t place, unsigned size, uint64_t value)
     uint64_t after = whole_word(place);
     if (before == after)
         return;
+    if (segment_at(place) >= 0 && (place & ~7u) % SEGMENT_BYTES == (SEGMENTS_AT + CONFIG_AT) % SEGMENT_BYTES)
+        count_intact();
     hash_toggle(&run.memory, place & ~7u, before);
     hash_toggle(&run.memory, place & ~7u, after);
-    if (others_use(place, run.current))
-        run.changes++;
+    if (!others_use(place, run.current))
+        return;
+    run.changes++;
+    disturb(place, run.current);
 }
 
 /* ---- where an address leads ---- */
@@ -141,7 +189,6 @@ static uint32_t translate(uint32_t place)
     if (m >= 0 && run.segment[segment].failed && !p->mapping[m].lost) {
         p->mapping[m].lost = p->lost_any = true;
         p->faults++;
-        observe(p->faults);
         tell("SIGBUS: zero pages instead of copy %d", segment);
     }
     if (m >= 0 && !p->mapping[m].lost)
@@ -153,22 +200,13 @@ void fail_segment(int segment)
 {
     uint32_t start = segment_start(segment);
     run.segment[segment].failed = true;
+    count_intact();
     for (uint32_t at = 0; at < run.segment[segment].bytes; at += 8)
-        if (whole_word(start + at))
+        if (whole_word(start + at)) {
             poke(start + at, 8, 0);
+            disturb(start + at, NOBODY);
+        }
     run.changes++;
-}
-
-/* Copies that are part of a configuration: one that is being made does not count yet. */
-static int intact_segments(void)
-{
-    int intact = 0;
-    for (int s = 0; s < SEGMENTS_MAX; s++) {
-        uint64_t config = peek(segment_start(s) + CONFIG_AT, 8);
-        intact += run.segment[s].named && !run.segment[s].failed && seal_ok(config) &&
-                  (sealed_value(config) & 127) > run.segment[s].serial;
-    }
-    return intact;
 }
 
 /* Just before a step on a copy: does it fail? */
@@ -176,7 +214,7 @@ static void maybe_fail(uint32_t place)
 {
     int segment = segment_at(place);
     if (!run.budget.copies || segment < 0 || run.segment[segment].failed ||
-        !run.segment[segment].named || intact_segments() < 2)
+        !run.segment[segment].named || run.intact < 2)
         return;
     uint32_t config = segment_start(segment) + CONFIG_AT;
     if (options.fault == FAULT_POISON && ((place & ~7u) != config || peek(config, 8) == 0))
@@ -186,9 +224,10 @@ static void maybe_fail(uint32_t place)
     run.budget.copies--;
     tell(options.fault == FAULT_POISON ? "-- copy %d is poisoned" : "-- copy %d is truncated",
          segment);
-    if (options.fault == FAULT_POISON)
+    if (options.fault == FAULT_POISON) {
         poke(config, 8, 0);
-    else
+        disturb(config, NOBODY);
+    } else
         fail_segment(segment);
 }
 
@@ -266,41 +305,14 @@ static void await_room(int needs)
 
 /* ---- steps ---- */
 
-static void watch(uint32_t place, unsigned size, uint64_t value)
-{
-    struct thread *t = self();
-    for (int i = 0; i < t->watched_count; i++)
-        if (t->watched[i].place == place) {
-            t->watched[i].value = value;
-            return;
-        }
-    if (t->watched_count == WATCHED_MAX)
-        t->watches_all = true;
-    else if (others_write(place) || segment_at(place) >= 0)
-        t->watched[t->watched_count++] = (struct watched){place, (uint8_t)size, value};
-}
-
-/* Of a thread that spins: would it read what it read before? */
-bool still_unchanged(const struct thread *t)
-{
-    if (t->watches_all)
-        return false;
-    for (int i = 0; i < t->watched_count; i++) {
-        const struct watched *w = &t->watched[i];
-        if (!youngest(t, w->place) && peek(w->place, w->size) != w->value)
-            return false;
-    }
-    return true;
-}
-
 static uint64_t load_now(uint32_t place, unsigned size, bool visible)
 {
     uint32_t where = translate(place);
     const struct pending *own = youngest(self(), where);
     uint64_t value = own ? own->value : peek(where, size);
-    observe(value);
-    if (where == place)
-        watch(place, size, value);
+    count_step();
+    if (where == place && (others_write(place) || options.budget.copies))
+        watch(place);
     tell_step("load", place, size, value, visible);
     return value;
 }
@@ -327,7 +339,7 @@ static void store_now(uint32_t place, unsigned size, uint64_t value, bool ordere
                       bool visible)
 {
     uint32_t where = translate(place);
-    observe(1);
+    count_step();
     tell_step("store", place, size, value, visible);
     if (options.model == MODEL_SC || where != place)
         poke(where, size, value);
@@ -391,9 +403,9 @@ bool step_cas(volatile void *at, unsigned size, uint64_t *expected, uint64_t des
     else if (done)
         poke(where, size, desired);
     if (!plain) {
-        observe(found);
+        count_step();
         if (!done && where == place)
-            watch(place, size, found);
+            watch(place);
         tell_step(done ? "cas" : "cas failed:", place, size, done ? desired : found, visible);
     }
     return done;
@@ -420,7 +432,7 @@ uint64_t step_fetch(volatile void *at, unsigned size, enum fetch_kind kind, uint
         memcpy(at_of(place), &after, size);
     } else {
         poke(where, size, after);
-        observe(before);
+        count_step();
         tell_step("rmw", place, size, after, visible);
     }
     return before;
@@ -447,7 +459,7 @@ void touch_pseudo(uint32_t place, bool write)
     note(place, write);
     if (write ? others_use(place, run.current) : others_write(place))
         park(write ? AT_STORE : AT_LOAD, false);
-    observe(3);
+    count_step();
 }
 
 /* ---- blocks ---- */

@@ -235,5 +235,6 @@ void set_up(const struct scenario *what)
     run.current = run.last = 0;
     run.changes = run.changes_seen = 0;
     run.memory = (struct hash){0, 0};
+    count_intact();
     world_keep();
 }

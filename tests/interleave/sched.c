@@ -5,12 +5,12 @@
  * one is chosen (search.c, random.c).
  *
  * Why running on is no loss (partial-order reduction). A step is taken without a choice only if
- * no other thread, in any execution, does anything that depends on it: the word is used by this
- * thread alone, or nobody writes it. Which words these are is learnt: memory.c notes who uses what,
+ * no other thread, in any execution, does anything later that depends on it: the word is used by
+ * this thread alone, or nobody else writes it, counting only threads that have not ended. Which words these are is learnt: memory.c notes who uses what,
  * and the search begins again whenever a note is added (search.c). Such a step, together with the
  * choice "the copy fails just before", is a persistent set: whatever others do first, the same
- * state is reached by taking it now. A thread's history grows with every step, so no step is put
- * off for ever.
+ * state is reached by taking it now. No step is put off for ever, since nobody runs for ever
+ * without coming to a choice or a wait: that would be an error (STEPS_MAX).
  *
  * Time. A clock step may add nothing, one unit, or "late" to the clock, as long as the budget
  * lasts; time is seen by nobody else in between, so moving it at clock steps is enough. A thread
@@ -73,7 +73,8 @@ int thread_new(int process, void *(*entry)(void *), void *argument)
     struct thread *t = &run.thread[index];
     *t = (struct thread){.status = READY, .process = (uint8_t)process, .entry = entry,
                          .argument = argument};
-    t->local.a = (uint64_t)index + 1;
+    t->moved = run.process[process].moved = true;
+    run.process[process].running++;
     run.process[process].threaded = ++run.process[process].threads > 1;
     return index;
 }
@@ -100,13 +101,12 @@ void wait_here(enum status how)
     self()->status = (uint8_t)how;
     to_scheduler();
     struct thread *t = self();
-    t->watched_count = 0;
-    t->watches_all = t->reads_clock = false;
+    t->watched = 0;
+    t->disturbed = t->reads_clock = false;
 }
 
-void observe(uint64_t value)
+void count_step(void)
 {
-    hash_add(&self()->local, value);
     if (++run.steps > STEPS_MAX) {
         violated("bounded time: still running after %d steps", STEPS_MAX);
         leave_execution();
@@ -124,25 +124,6 @@ void violated(const char *format, ...)
     run.over = true;
 }
 
-/* At a wait the history is replaced by the state itself: a look that found nothing leaves no
- * trace, however often it was repeated. */
-static void forget_history(int index)
-{
-    struct thread *t = &run.thread[index];
-    const struct process *p = &run.process[t->process];
-    if (p->threaded)
-        return;
-    t->local = heap_hash(t->process, index);
-    hash_add(&t->local, p->faults);
-    for (int m = 0; m < p->mapping_count; m++)
-        hash_add(&t->local, p->mapping[m].lost | p->mapping[m].used << 1);
-    struct hash seen = {0, 0};
-    for (int i = 0; i < t->watched_count; i++)
-        hash_toggle(&seen, t->watched[i].place, t->watched[i].value);
-    hash_add(&t->local, seen.a);
-    hash_add(&t->local, seen.b);
-}
-
 static void run_ready(void)
 {
     for (int i = 0; i < run.thread_count && !run.over; i++) {
@@ -153,11 +134,41 @@ static void run_ready(void)
         if (!t->sp)
             prepare(i);
         switch_stack(&scheduler_sp, t->sp);
-        if (t->status == ENDED)
+        t->moved = run.process[t->process].moved = true;
+        if (t->status == ENDED) {
+            run.process[t->process].running--;
             run.changes++;
-        if (t->status == SPINNING || t->status == SLEEPING || t->status == IN_FUTEX)
-            forget_history(i);
+        }
     }
+}
+
+/* A thread is where its stack says. What it waits for is told by what it has read since its last
+ * wait, and whether any of that, or the time, has changed since. */
+static void add_thread(struct hash *h, int i)
+{
+    struct thread *t = &run.thread[i];
+    for (int e = 0; e < t->buffered; e++) {
+        hash_add(h, t->buffer[e].place);
+        hash_add(h, t->buffer[e].value);
+    }
+    if (t->status == ENDED || t->status == KILLED) {
+        hash_add(h, t->status);
+        return;
+    }
+    if (t->moved) {
+        t->stack = stack_hash(i);
+        struct hash seen = watched_hash(i);
+        hash_add(&t->stack, seen.a);
+        hash_add(&t->stack, seen.b);
+        t->moved = false;
+    }
+    bool sleeps = t->status == SLEEPING || t->status == IN_FUTEX;
+    hash_add(h, (uint64_t)t->status << 16 | (uint64_t)t->step << 8 | (uint64_t)t->woken |
+                    (uint64_t)t->disturbed << 1 | (uint64_t)t->reads_clock << 2 |
+                    (uint64_t)(run.now > t->clock_seen) << 3 | (uint64_t)t->rescued << 4);
+    hash_add(h, sleeps ? t->until : 0);
+    hash_add(h, t->stack.a);
+    hash_add(h, t->stack.b);
 }
 
 struct hash state_hash(void)
@@ -172,16 +183,16 @@ struct hash state_hash(void)
     for (int s = 0; s < SEGMENTS_MAX; s++)
         hash_add(&h, (uint64_t)run.segment[s].exists | (uint64_t)run.segment[s].named << 1 |
                          (uint64_t)run.segment[s].failed << 2);
-    for (int i = 0; i < run.thread_count; i++) {
-        const struct thread *t = &run.thread[i];
-        hash_add(&h, (uint64_t)t->status << 16 | (uint64_t)t->step << 8 | t->woken);
-        hash_add(&h, t->local.a);
-        hash_add(&h, t->local.b);
-        for (int e = 0; e < t->buffered; e++) {
-            hash_add(&h, t->buffer[e].place);
-            hash_add(&h, t->buffer[e].value);
-        }
+    for (int p = 0; p < PROCESSES_MAX; p++) {
+        struct process *process = &run.process[p];
+        if (process->moved)
+            process->heap = heap_hash(p);
+        process->moved = false;
+        hash_add(&h, process->heap.a + process->dead);
+        hash_add(&h, process->heap.b);
     }
+    for (int i = 0; i < run.thread_count; i++)
+        add_thread(&h, i);
     return h;
 }
 
@@ -194,7 +205,7 @@ static bool waits_for_time(const struct thread *t)
 static bool may_wake(const struct thread *t)
 {
     switch (t->status) {
-    case SPINNING: return (t->reads_clock && run.now > t->clock_seen) || !still_unchanged(t);
+    case SPINNING: return t->disturbed || (t->reads_clock && run.now > t->clock_seen);
     case SLEEPING: return run.now >= t->until;
     case IN_FUTEX: return t->woken || (t->rescued && run.now >= t->until);
     case JOINING: return run.thread[t->join].status == ENDED;
@@ -210,6 +221,8 @@ static bool wake_and_flush(void)
         struct thread *t = &run.thread[i];
         while (t->buffered && flush_is_private(i, 0))
             flush_entry(i, 0);
+        if ((t->status == ENDED || t->status == KILLED) && !t->buffered)
+            run.gone |= (uint16_t)(1u << i);
         if (may_wake(t)) {
             t->status = READY;
             any = true;
@@ -325,11 +338,12 @@ static uint64_t next_time(void)
 
 static void crash(int process)
 {
-    run.process[process].dead = true;
+    run.process[process].dead = run.process[process].moved = true;
+    run.process[process].running = 0;
     for (int i = 0; i < run.thread_count; i++)
         if (run.thread[i].process == process && run.thread[i].status != ENDED)
             run.thread[i].status = KILLED;
-    poke(LIVENESS_PLACE(process), 8, 1);
+    disturb(LIVENESS_PLACE(process), NOBODY);
     run.budget.crashes--;
     run.changes++;
 }
@@ -407,7 +421,8 @@ static void schedule(void)
 void execute(void)
 {
     violation[0] = 0;
-    world_begin();
+    if (mode != SEARCH_ALL || !checkpoint_resume(trail.length))
+        world_begin();
     while (!run.over) {
         run_ready();
         if (!run.over && !wake_and_flush())

@@ -5,9 +5,9 @@
  * a thread the state is looked up: one that was met before has been searched, or is being
  * searched, from there on.
  *
- * A state is hashed to 128 bits: memory, store buffers, time, budgets, and for each thread what it
- * has observed, which determines a deterministic thread. Two states are taken for one by accident
- * with a probability below 1e-20 for a hundred million states.
+ * A state is hashed to 128 bits: memory, store buffers, time, budgets, the heap of each process and
+ * the live stack of each thread. Two states are taken for one by accident with a probability below
+ * 1e-20 for a hundred million states.
  *
  * Who shares which word is learnt (sched.c): some random executions first; when the search itself
  * finds a new sharer, it begins anew with that knowledge.
@@ -69,7 +69,10 @@ bool visit(struct hash state)
 
 int choose(enum choice_kind kind, const struct option *offered, int count)
 {
-    uint64_t at = run.choices++;
+    uint64_t at = run.choices;
+    if (mode == SEARCH_ALL && kind == CHOOSE_THREAD)
+        checkpoint_take();
+    run.choices++;
     if (at < trail.length) {
         if (trail.chosen[at] >= count)
             trail.chosen[at] = 0;                    /* only while a trail is being shortened */
@@ -117,6 +120,7 @@ static bool pass(const struct limits *limits, double deadline, struct result *re
 {
     table_clear(limits->states);
     trail.length = 0;
+    checkpoint_forget();
     made = 0;
     result->executions = result->steps = result->longest = 0;
     do {

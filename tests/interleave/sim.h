@@ -32,6 +32,7 @@
 #define LOCKS_MAX 4
 #define EVENTS_MAX 16
 #define NOBODY 255
+#define APP_BYTES 2048u                              /* of a heap: what the application saw */
 
 struct hash { uint64_t a, b; };
 
@@ -64,22 +65,22 @@ enum step_kind { AT_LOAD, AT_STORE, AT_RMW, AT_FENCE, AT_CLOCK, AT_FULL_BUFFER, 
                  AT_FUTEX_WAIT, AT_FUTEX_WAKE, AT_LOCK };
 
 struct pending { uint32_t place; uint8_t size, more; bool ordered; uint64_t value; };
-struct watched { uint32_t place; uint8_t size; uint64_t value; };
 
 struct thread {
     uint8_t status, process, step;
     bool drains;                                     /* the step needs an empty store buffer */
-    bool woken, reads_clock, watches_all, rescued;
+    bool woken, reads_clock, rescued;
+    bool disturbed;                                  /* a word that it has read has changed since */
+    bool moved;                                      /* since `stack` was computed */
     void *sp;
     void *(*entry)(void *);
     void *argument;
-    uint64_t until, clock_seen, advance;             /* advance: time to add at the next clock step */
+    uint64_t until, clock_seen;
     uint32_t bell;
     uint8_t join, needs;                             /* needs: room in the store buffer */
-    struct hash local;                               /* of what it has observed */
-    int watched_count, buffered;
+    struct hash stack;
+    int watched, buffered;
     struct pending buffer[BUFFER_MAX];
-    struct watched watched[WATCHED_MAX];
 };
 
 enum event_kind { EVENT_SENT, EVENT_DELIVERED, EVENT_JOINED, EVENT_LEFT, EVENT_ENDED };
@@ -94,7 +95,9 @@ struct event {
 
 struct process {
     bool dead, threaded, mortal, lags, lost_any;
-    uint8_t threads;
+    bool moved;                                      /* since `heap` was computed */
+    struct hash heap;
+    uint8_t threads, running;                        /* running: not ended, not killed */
     uint32_t heap_used;
     uint64_t faults;
     int mapping_count;
@@ -111,13 +114,15 @@ struct execution {
     struct budget budget;
     bool direct;                                     /* no scheduling: set-up and epilogue */
     uint8_t current, last;
+    uint16_t gone;                                   /* threads that will never step again */
     int thread_count, preemptions, stall, time_moves;
     uint64_t steps, choices, changes, changes_seen;
+    int intact;                                      /* copies that count and have not failed */
     struct hash memory;
     bool pruned, over;
     struct segment segment[SEGMENTS_MAX];
     struct process process[PROCESSES_MAX];
-    struct thread thread[THREADS_MAX];
+    struct thread thread[THREADS_MAX];               /* last: only those in use are restored */
 };
 
 extern struct execution run;
@@ -127,22 +132,85 @@ extern char violation[512];                          /* empty: none */
 static inline struct thread *self(void) { return &run.thread[run.current]; }
 static inline int self_process(void) { return run.direct ? run.current : self()->process; }
 
-/* ---- world.c ---- */
+/* ---- world.c: a place is a number of bytes from the start of the region ----
+ *
+ *   | pseudo words | segments | private pages per process and segment | heaps | stacks |
+ */
+#define WORLD_AT UINT64_C(0x200000000000)
+#define PAGE 4096u
+#define SEGMENTS_AT PAGE
+#define PRIVATE_AT (SEGMENTS_AT + SEGMENTS_MAX * SEGMENT_BYTES)
+#define HEAPS_AT (PRIVATE_AT + PROCESSES_MAX * SEGMENTS_MAX * SEGMENT_BYTES)
+#define STACKS_AT (HEAPS_AT + PROCESSES_MAX * HEAP_BYTES)
+#define WORLD_BYTES (STACKS_AT + THREADS_MAX * STACK_BYTES)
+
+static inline bool in_world(const volatile void *at)
+{
+    return (uintptr_t)at - WORLD_AT < WORLD_BYTES;
+}
+static inline uint32_t place_of(const volatile void *at)
+{
+    return (uint32_t)((uintptr_t)at - WORLD_AT);
+}
+static inline unsigned char *at_of(uint32_t place) { return (unsigned char *)WORLD_AT + place; }
+static inline uint32_t segment_start(int segment)
+{
+    return SEGMENTS_AT + (uint32_t)segment * SEGMENT_BYTES;
+}
+static inline int segment_at(uint32_t place)         /* or -1 */
+{
+    return place - SEGMENTS_AT < PRIVATE_AT - SEGMENTS_AT
+               ? (int)((place - SEGMENTS_AT) / SEGMENT_BYTES) : -1;
+}
+static inline uint32_t private_start(int process, int segment)
+{
+    return PRIVATE_AT + ((uint32_t)process * SEGMENTS_MAX + (uint32_t)segment) * SEGMENT_BYTES;
+}
+static inline unsigned char *heap_of(int process)
+{
+    return at_of(HEAPS_AT + (uint32_t)process * HEAP_BYTES);
+}
+static inline unsigned char *stack_top(int thread)
+{
+    return at_of(STACKS_AT + ((uint32_t)thread + 1) * STACK_BYTES);
+}
+static inline int heap_owner(uint32_t place)         /* process whose heap or stack, or -1 */
+{
+    if (place >= STACKS_AT)
+        return run.thread[(place - STACKS_AT) / STACK_BYTES].process;
+    return place >= HEAPS_AT ? (int)((place - HEAPS_AT) / HEAP_BYTES) : -1;
+}
+
 void world_make(void);
 void world_keep(void);                               /* the beginning of every execution */
 void world_begin(void);
-bool in_world(const volatile void *at);
-uint32_t place_of(const volatile void *at);          /* bytes from the start of the region */
-unsigned char *at_of(uint32_t place);
-int segment_at(uint32_t place);                      /* or -1 */
-uint32_t segment_start(int segment);
-uint32_t private_start(int process, int segment);
-unsigned char *heap_of(int process);
-unsigned char *stack_top(int thread);
-int heap_owner(uint32_t place);                      /* process whose heap or stack, or -1 */
-struct hash heap_hash(int process, int thread);      /* of what differs from the beginning */
-void hash_add(struct hash *h, uint64_t value);
-void hash_toggle(struct hash *h, uint64_t place, uint64_t value);
+void checkpoint_take(void);                          /* in the scheduler only */
+void checkpoint_forget(void);
+bool checkpoint_resume(uint64_t choices);            /* the last one before that many choices */
+struct hash heap_hash(int process);                  /* of what matters and is not as in the beginning */
+struct hash stack_hash(int thread);
+
+static inline uint64_t mix(uint64_t x)
+{
+    x ^= x >> 32;
+    x *= UINT64_C(0xd6e8feb86659fd93);
+    x ^= x >> 32;
+    x *= UINT64_C(0xd6e8feb86659fd93);
+    return x ^ x >> 32;
+}
+static inline void hash_add(struct hash *h, uint64_t value)
+{
+    h->a = mix(h->a * UINT64_C(0x9e3779b97f4a7c15) + value);
+    h->b = (h->b ^ value) * UINT64_C(0xc2b2ae3d27d4eb4f);
+    h->b ^= h->b >> 29;
+}
+/* A set of (place, value): adding and taking away are the same. */
+static inline void hash_toggle(struct hash *h, uint64_t place, uint64_t value)
+{
+    uint64_t one = mix(value + (place + 1) * UINT64_C(0x9e3779b97f4a7c15));
+    h->a ^= one;
+    h->b ^= (one ^ (place + 7) * UINT64_C(0x51ed270b7a1d5cc3)) * UINT64_C(0xc2b2ae3d27d4eb4f);
+}
 
 /* ---- sched.c ---- */
 int thread_new(int process, void *(*entry)(void *), void *argument);
@@ -150,14 +218,18 @@ void park(enum step_kind step, bool drains);
 void wait_here(enum status how);
 void execute(void);
 struct hash state_hash(void);
-void observe(uint64_t value);
+void count_step(void);
 void violated(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void leave_execution(void) __attribute__((noreturn));
 
 /* ---- memory.c ---- */
 void sharing_forget(void);
 bool sharing_grew(void);                             /* since the last call */
-bool still_unchanged(const struct thread *t);
+void disturb(uint32_t place, int except);            /* whoever has read it must look again */
+void watch(uint32_t place);
+struct hash watched_hash(int thread);
+void count_intact(void);
+extern uint32_t watched[THREADS_MAX][WATCHED_MAX];   /* words read since the last wait */
 void flush_entry(int thread, int entry);
 bool may_flush(const struct thread *t, int entry);
 bool flush_is_private(int thread, int entry);

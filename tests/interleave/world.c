@@ -1,11 +1,9 @@
-/* world.c: the bytes of the simulated world, and how an execution begins again.
+/* world.c: the bytes of the simulated world, how an execution begins again, and their hashes.
  *
  * A search runs the same beginning many thousand times a second. Set-up is done once; what it
  * left is kept, and every execution starts from it. To restore cheaply, pages are write-protected
  * once: a page that is ever written stays on the list of pages to restore, the others never cost
  * anything.
- *
- *   | pseudo words | segments | private pages per process and segment | heaps | stacks |
  *
  * The address is fixed and the program is not position independent, so that the same state has
  * the same bytes, and the counts of states are the same, on every machine.
@@ -19,53 +17,27 @@
 
 #include "sim.h"
 
-#define BASE UINT64_C(0x200000000000)
-#define PAGE 4096u
-#define SEGMENTS_AT PAGE
-#define PRIVATE_AT (SEGMENTS_AT + SEGMENTS_MAX * SEGMENT_BYTES)
-#define HEAPS_AT (PRIVATE_AT + PROCESSES_MAX * SEGMENTS_MAX * SEGMENT_BYTES)
-#define STACKS_AT (HEAPS_AT + PROCESSES_MAX * HEAP_BYTES)
-#define WORLD_BYTES (STACKS_AT + THREADS_MAX * STACK_BYTES)
 #define PAGES (WORLD_BYTES / PAGE)
 
 struct execution run;
 static struct execution run_kept;
+
+/* States on the way to the last one, so that a search need not go back to the beginning. */
+#define CHECKPOINTS_MAX 400
+#define CHOICES_BETWEEN 6
+struct checkpoint {
+    struct execution run;
+    uint32_t watched[THREADS_MAX][WATCHED_MAX];
+    int pages, room;
+    unsigned char *page;                             /* as in written_list */
+};
+static struct checkpoint *checkpoint[CHECKPOINTS_MAX];
+static int checkpoints;
+
 static unsigned char *kept;
 static bool written[PAGES];
 static uint16_t written_list[PAGES];
 static int written_count;
-
-bool in_world(const volatile void *at)
-{
-    return (uintptr_t)at >= BASE && (uintptr_t)at < BASE + WORLD_BYTES;
-}
-uint32_t place_of(const volatile void *at) { return (uint32_t)((uintptr_t)at - BASE); }
-unsigned char *at_of(uint32_t place) { return (unsigned char *)BASE + place; }
-uint32_t segment_start(int segment) { return SEGMENTS_AT + (uint32_t)segment * SEGMENT_BYTES; }
-unsigned char *heap_of(int process) { return at_of(HEAPS_AT + (uint32_t)process * HEAP_BYTES); }
-
-int segment_at(uint32_t place)
-{
-    return place >= SEGMENTS_AT && place < PRIVATE_AT
-               ? (int)((place - SEGMENTS_AT) / SEGMENT_BYTES) : -1;
-}
-
-uint32_t private_start(int process, int segment)
-{
-    return PRIVATE_AT + ((uint32_t)process * SEGMENTS_MAX + (uint32_t)segment) * SEGMENT_BYTES;
-}
-
-unsigned char *stack_top(int thread)
-{
-    return at_of(STACKS_AT + ((uint32_t)thread + 1) * STACK_BYTES);
-}
-
-int heap_owner(uint32_t place)
-{
-    if (place >= STACKS_AT)
-        return run.thread[(place - STACKS_AT) / STACK_BYTES].process;
-    return place >= HEAPS_AT ? (int)((place - HEAPS_AT) / HEAP_BYTES) : -1;
-}
 
 static void on_write(int signal_number, siginfo_t *info, void *context)
 {
@@ -82,9 +54,9 @@ static void on_write(int signal_number, siginfo_t *info, void *context)
 
 void world_make(void)
 {
-    void *p = mmap((void *)BASE, WORLD_BYTES, PROT_READ | PROT_WRITE,
+    void *p = mmap((void *)WORLD_AT, WORLD_BYTES, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-    if (p != (void *)BASE) {
+    if (p != (void *)WORLD_AT) {
         perror("mmap");
         exit(3);
     }
@@ -107,30 +79,45 @@ void world_begin(void)
 {
     for (int i = 0; i < written_count; i++)
         memcpy(at_of(written_list[i] * PAGE), kept + written_list[i] * PAGE, PAGE);
-    run = run_kept;
+    memcpy(&run, &run_kept, offsetof(struct execution, thread) +
+                                (size_t)run_kept.thread_count * sizeof run.thread[0]);
 }
 
-static inline uint64_t mix(uint64_t x)
+void checkpoint_forget(void) { checkpoints = 0; }
+
+void checkpoint_take(void)
 {
-    x ^= x >> 32;
-    x *= UINT64_C(0xd6e8feb86659fd93);
-    x ^= x >> 32;
-    x *= UINT64_C(0xd6e8feb86659fd93);
-    return x ^ x >> 32;
+    uint64_t last = checkpoints ? checkpoint[checkpoints - 1]->run.choices : 0;
+    if (checkpoints == CHECKPOINTS_MAX || run.choices < last + CHOICES_BETWEEN)
+        return;
+    struct checkpoint *c = checkpoint[checkpoints];
+    if (!c)
+        c = checkpoint[checkpoints] = calloc(1, sizeof *c);
+    if (c->room < written_count) {
+        c->room = written_count + 16;
+        c->page = realloc(c->page, (size_t)c->room * PAGE);
+    }
+    c->run = run;
+    memcpy(c->watched, watched, sizeof watched);
+    c->pages = written_count;
+    for (int i = 0; i < written_count; i++)
+        memcpy(c->page + (size_t)i * PAGE, at_of(written_list[i] * PAGE), PAGE);
+    checkpoints++;
 }
 
-void hash_add(struct hash *h, uint64_t value)
+bool checkpoint_resume(uint64_t choices)
 {
-    h->a = mix(h->a * UINT64_C(0x9e3779b97f4a7c15) + value);
-    h->b = mix((h->b ^ value) * UINT64_C(0xc2b2ae3d27d4eb4f) + 1);
-}
-
-/* A set of (place, value): adding and taking away are the same. */
-void hash_toggle(struct hash *h, uint64_t place, uint64_t value)
-{
-    uint64_t one = mix(value + mix(place + 1));
-    h->a ^= one;
-    h->b ^= mix(one ^ UINT64_C(0x51ed270b7a1d5cc3) * (place + 7));
+    while (checkpoints && checkpoint[checkpoints - 1]->run.choices >= choices)
+        checkpoints--;
+    if (!checkpoints)
+        return false;
+    const struct checkpoint *c = checkpoint[checkpoints - 1];
+    for (int i = 0; i < written_count; i++)
+        memcpy(at_of(written_list[i] * PAGE),
+               i < c->pages ? c->page + (size_t)i * PAGE : kept + written_list[i] * PAGE, PAGE);
+    run = c->run;
+    memcpy(watched, c->watched, sizeof watched);
+    return true;
 }
 
 static void hash_bytes(struct hash *h, const unsigned char *from, size_t bytes)
@@ -143,28 +130,41 @@ static void hash_bytes(struct hash *h, const unsigned char *from, size_t bytes)
     }
 }
 
-/* The true local state: heap pages that are not as in the beginning, and the live stack. Stale
- * slots of live frames are in it; they can only keep two equal states apart. */
-struct hash heap_hash(int process, int thread)
+/* What a process has in memory, apart from its segments, that is not as in the beginning. Of one
+ * that does nothing more, only what its application saw still matters. */
+struct hash heap_hash(int process)
 {
+    const struct process *p = &run.process[process];
     struct hash all = {0, 0};
-    uint32_t from = HEAPS_AT + (uint32_t)process * HEAP_BYTES, to = from + HEAP_BYTES;
+    uint32_t from = HEAPS_AT + (uint32_t)process * HEAP_BYTES;
+    uint32_t to = from + (p->running ? HEAP_BYTES : APP_BYTES);
     for (int i = 0; i < written_count; i++) {
         uint32_t page = written_list[i] * PAGE;
-        if (page < from || page >= to || memcmp(at_of(page), kept + page, PAGE) == 0)
+        if (page < from || page >= to)
             continue;
-        for (uint32_t at = page; at < page + PAGE; at += 8) {
-            uint64_t now, then;
-            memcpy(&now, at_of(at), 8);
-            memcpy(&then, kept + at, 8);
-            if (now != then)
-                hash_toggle(&all, at, now);
-        }
+        uint32_t words = (to - page < PAGE ? to - page : PAGE) / 8;
+        const uint64_t *now = (const uint64_t *)at_of(page);
+        const uint64_t *then = (const uint64_t *)(kept + page);
+        for (uint32_t w = 0; w < words; w++)
+            if (now[w] != then[w])
+                hash_toggle(&all, page + w, now[w]);
     }
+    if (!p->running)
+        return all;
+    hash_add(&all, p->faults);
+    for (int m = 0; m < p->mapping_count; m++)
+        hash_add(&all, (uint64_t)(p->mapping[m].lost | p->mapping[m].used << 1));
+    for (int l = 0; l < LOCKS_MAX; l++)
+        hash_add(&all, p->lock[l].owner);
+    return all;
+}
+
+/* The live part of a stack; the registers are saved there. Stale slots of live frames are in it;
+ * they can only keep two equal states apart. */
+struct hash stack_hash(int thread)
+{
     unsigned char *sp = run.thread[thread].sp, *top = stack_top(thread);
-    struct hash stack = {place_of(sp), 1};
-    hash_bytes(&stack, sp, (size_t)(top - sp));
-    hash_add(&all, stack.a);
-    hash_add(&all, stack.b);
+    struct hash all = {place_of(sp), 1};
+    hash_bytes(&all, sp, (size_t)(top - sp));
     return all;
 }
