@@ -9,7 +9,7 @@
 #define CAST_MAX (PROCESSES_MAX - 1)
 #define RC_PENDING 1                                 /* the call has not returned */
 
-enum role { NO_ROLE, SENDER, RECEIVER, JOINER, LEAVER, NEWCOMER, REPLACER, REAPER,
+enum role { NO_ROLE, SENDER, CLOSING_SENDER, RECEIVER, JOINER, LEAVER, NEWCOMER, REPLACER, REAPER,
             SB_STORES, SB_FENCES, MP_WRITER, MP_READER };
 
 struct actor {

@@ -10,7 +10,7 @@ static const char usage[] =
     "       checker all SCENARIO [states=N] [seconds=S] [OPTION=VALUE ...]\n"
     "       checker random SCENARIO [runs=N] [seconds=S] [seed=N] [OPTION=VALUE ...]\n"
     "       checker story SCENARIO SCHEDULE [everything=1] [OPTION=VALUE ...]\n"
-    "options: model=sc|tso|relaxed fault=truncate|poison crashes= copies= ticks= lates= fine=\n"
+    "options: model=sc|tso|relaxed fault=truncate|poison crashes= copies= ticks= lates= fine= grows=\n"
     "         buffer= preemptions=\n";
 
 static struct limits limits = {.states = 4000000, .seconds = 60, .seed = 1};
@@ -34,6 +34,8 @@ static bool set_option(struct scenario *s, const char *name, const char *value)
         o->budget.lates = (uint8_t)number;
     else if (!strcmp(name, "fine"))
         o->fine = number;
+    else if (!strcmp(name, "grows"))
+        o->grows = number;
     else if (!strcmp(name, "buffer"))
         o->buffer = number < BUFFER_MAX ? number : BUFFER_MAX;
     else if (!strcmp(name, "preemptions"))

@@ -49,6 +49,7 @@ static void send_all(struct app *app)
         e->payload = payload;
         e->members = joined_by_now();
         uint64_t deadline = app->actor->impatient ? UINT64_C(1) << 63 | PATIENCE_NS : FOREVER;
+        run.process[app->index].stamping = true;
         tell("send %llx ...", (unsigned long long)payload);
         e->rc = sc_send(app->sender, e->boxes, &payload, sizeof payload, deadline, &receipt);
         e->timestamp = receipt.timestamp;
@@ -121,6 +122,13 @@ static void open_and_send(struct app *app)
     send_all(app);
 }
 
+static void send_and_close(struct app *app)
+{
+    send_all(app);
+    sc_sender_close(app->sender);
+    tell("has closed");
+}
+
 static void call_once(struct app *app, int (*what)(struct app *))
 {
     struct event *e = event_begin(app, EVENT_ENDED);
@@ -136,6 +144,7 @@ static void *play(void *argument)
     struct app *app = argument;
     switch (app->actor->role) {
     case SENDER: send_all(app); break;
+    case CLOSING_SENDER: send_and_close(app); break;
     case RECEIVER: receive_all(app); break;
     case JOINER: join_and_receive(app); break;
     case LEAVER: leave_and_receive(app); break;
@@ -157,14 +166,14 @@ static void must(int rc, const char *what)
 
 static void make_domain(const struct scenario *s)
 {
-    uint32_t senders = 0, receivers = 0;
+    uint32_t senders = 0, receivers = 0, newcomers = 0;
     for (int p = 0; p < CAST_MAX; p++) {
-        senders += s->cast[p].role == SENDER;
+        senders += s->cast[p].role == SENDER || s->cast[p].role == CLOSING_SENDER;
         receivers += is_receiver(s->cast[p].role);
     }
-    for (int p = 0; p < CAST_MAX; p++)               /* newcomers need a lane that comes free */
-        if (s->cast[p].role == NEWCOMER && senders == 0)
-            senders = 1;
+    for (int p = 0; p < CAST_MAX && !senders; p++)   /* else newcomers take what comes free */
+        newcomers += s->cast[p].role == NEWCOMER;
+    senders += newcomers;
     struct sc_domain_params params = {.copies = s->copies, .senders = senders ? senders : 1,
                                       .mailboxes = s->mailboxes, .protocol = s->protocol,
                                       .group_id = -1, .bounds = s->bounds};
@@ -192,6 +201,7 @@ static void set_up_actor(struct app *app, const struct scenario *s)
     }
     switch (app->actor->role) {
     case SENDER:
+    case CLOSING_SENDER:
         must(sc_sender_open(app->domain, FOREVER, &app->sender), "sender");
         break;
     case RECEIVER:

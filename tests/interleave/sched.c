@@ -103,6 +103,7 @@ void wait_here(enum status how)
     struct thread *t = self();
     t->watched = 0;
     t->disturbed = t->reads_clock = false;
+    t->clock_repeats = 0;
 }
 
 void count_step(void)
@@ -165,7 +166,8 @@ static void add_thread(struct hash *h, int i)
     bool sleeps = t->status == SLEEPING || t->status == IN_FUTEX;
     hash_add(h, (uint64_t)t->status << 16 | (uint64_t)t->step << 8 | (uint64_t)t->woken |
                     (uint64_t)t->disturbed << 1 | (uint64_t)t->reads_clock << 2 |
-                    (uint64_t)(run.now > t->clock_seen) << 3 | (uint64_t)t->rescued << 4);
+                    (uint64_t)(run.now > t->clock_seen) << 3 | (uint64_t)t->rescued << 4 |
+                    (uint64_t)t->clock_repeats << 5);
     hash_add(h, sleeps ? t->until : 0);
     hash_add(h, t->stack.a);
     hash_add(h, t->stack.b);

@@ -50,6 +50,7 @@ struct options {
     enum fault_kind fault;
     struct budget budget;
     bool fine;                                       /* copied blocks word by word */
+    bool grows;                                      /* the first clock step of a send takes a unit */
     bool no_rescue;                                  /* a sleep of p or longer ends only by a wake-up */
     bool exact_time;                                 /* time stands still while anyone can run */
     int buffer;                                      /* stores that a buffer holds */
@@ -76,6 +77,7 @@ struct thread {
     void *(*entry)(void *);
     void *argument;
     uint64_t until, clock_seen;
+    uint8_t clock_repeats;                           /* the same time read, without waiting */
     uint32_t bell;
     uint8_t join, needs;                             /* needs: room in the store buffer */
     struct hash stack;
@@ -95,6 +97,7 @@ struct event {
 
 struct process {
     bool dead, threaded, mortal, lags, lost_any;
+    bool stamping;                                   /* a send has begun, its clock not been read */
     bool moved;                                      /* since `heap` was computed */
     struct hash heap;
     uint8_t threads, running;                        /* running: not ended, not killed */
@@ -240,6 +243,7 @@ void fail_segment(int segment);
 #define LIVENESS_PLACE(process) ((uint32_t)(8 * (process)))   /* the first page is for these */
 #define LOCK_PLACE(process, lock) ((uint32_t)(1024 + 64 * (process) + 8 * (lock)))
 #define REGISTRY_PLACE ((uint32_t)512)
+#define CLOCK_PLACE ((uint32_t)520)
 #define LITMUS_PLACE(word) ((uint32_t)(2048 + 8 * (word)))
 
 /* ---- the search ---- */
