@@ -177,6 +177,22 @@ static int pick(struct sc_receiver *r, struct run *run)
 
 /* ---- waiting ---- */
 
+static void flush(struct sc_receiver *r)
+{
+    bool moved = false;
+    for (uint32_t lane = 0; lane < r->domain->params.senders; lane++)
+        if (r->lanes[lane].flushed != r->lanes[lane].position) {
+            receiver_store_cursor(r, lane);
+            moved = true;
+        }
+    if (!moved || r->view.count == 0)
+        return;
+    publish_stat(r, STAT_RECEIVED);
+    publish_stat(r, STAT_RECEIVED_BYTES);
+    publish_stat(r, STAT_RECEIVE_WORST_NS);
+    ring_senders(&r->view, r->box);
+}
+
 static void sleep_once(struct sc_receiver *r, uint64_t deadline, bool blocked)
 {
     bell_t *bell = &mailbox_head(r->view.copy[0], r->box)->ring;
@@ -227,6 +243,7 @@ static int await_run(struct sc_receiver *r, uint64_t deadline, struct run *run)
         int rc = pick(r, run);
         if (rc)
             return rc;
+        flush(r);                                    /* what was skipped must not hold its sender up */
         deadline = absolute(deadline);               /* once; only those who wait need it */
         if (!still_member(r) && (rc = not_member(r)) != SC_COPY_FAILED)
             return rc;
@@ -323,22 +340,6 @@ static int drain(struct sc_receiver *r, const struct run *run, unsigned char *bu
             break;                                           /* each one is decided by itself */
     }
     return (int)n;
-}
-
-static void flush(struct sc_receiver *r)
-{
-    bool moved = false;
-    for (uint32_t lane = 0; lane < r->domain->params.senders; lane++)
-        if (r->lanes[lane].flushed != r->lanes[lane].position) {
-            receiver_store_cursor(r, lane);
-            moved = true;
-        }
-    if (!moved || r->view.count == 0)
-        return;
-    publish_stat(r, STAT_RECEIVED);
-    publish_stat(r, STAT_RECEIVED_BYTES);
-    publish_stat(r, STAT_RECEIVE_WORST_NS);
-    ring_senders(&r->view, r->box);
 }
 
 /* Fills `out` with what can be had without waiting, after waiting for the first. */
