@@ -30,7 +30,7 @@ uint64_t sys_now(void)
         wait_here(SPINNING);                         /* a loop that only time can end */
     touch_pseudo(CLOCK_PLACE, grows);
     if (run.budget.ticks || run.budget.lates)
-        park(AT_CLOCK, false);
+        step_point(true, AT_CLOCK, false);
     if (t->clock_seen != run.now)
         t->clock_repeats = 0;
     t->reads_clock = true;
@@ -64,7 +64,7 @@ int sys_futex_wait(bell_t *bell, uint32_t expected, uint64_t until)
 {
     uint32_t place = place_of(bell);
     if (self()->buffered)
-        park(AT_FUTEX_WAIT, true);
+        step_point(true, AT_FUTEX_WAIT, true);
     touch_pseudo(place, true);
     if (bell_is_gone(place))
         return -EFAULT;
@@ -86,7 +86,7 @@ void sys_futex_wake_all(bell_t *bell)
 {
     uint32_t place = place_of(bell);
     if (self()->buffered)
-        park(AT_FUTEX_WAKE, true);
+        step_point(true, AT_FUTEX_WAKE, true);
     touch_pseudo(place, true);
     tell("futex: wakes all");
     for (int i = 0; i < run.thread_count && !bell_is_gone(place); i++)
@@ -109,7 +109,7 @@ static bool is_dead(uint32_t process)
     if (run.direct)
         return run.process[process].dead;
     if (run.process[process].mortal && run.budget.crashes)
-        park(AT_LIVENESS, false);
+        step_point(true, AT_LIVENESS, false);
     uint64_t dead = run.process[process].dead;
     count_step();
     watch(LIVENESS_PLACE(process));
@@ -202,7 +202,7 @@ int sim_mutex_lock(pthread_mutex_t *mutex)
     if (p->lock[i].owner != run.current) {
         if (!run.direct && p->threaded) {
             self()->bell = (uint32_t)i;
-            park(AT_LOCK, false);
+            step_point(true, AT_LOCK, false);
         }
         p->lock[i].owner = run.current;
     }

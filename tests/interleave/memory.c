@@ -24,7 +24,7 @@
 #define CONFIG_AT offsetof(struct segment_header, config)
 
 static uint16_t readers[WORDS], writers[WORDS];
-static bool grew;
+static bool grew, statistics[SEGMENT_BYTES / 8];
 uint32_t watched[THREADS_MAX][WATCHED_MAX];
 
 void sharing_forget(void)
@@ -38,6 +38,11 @@ bool sharing_grew(void)
     bool answer = grew;
     grew = false;
     return answer;
+}
+
+void statistics_are(uint32_t offset, uint32_t bytes)
+{
+    memset(statistics + offset / 8, true, bytes / 8);
 }
 
 static void note(uint32_t place, bool write)
@@ -129,9 +134,8 @@ void poke(uint32_t place, unsigned size, uint64_t value)
         count_intact();
     hash_toggle(&run.memory, place & ~7u, before);
     hash_toggle(&run.memory, place & ~7u, after);
-    if (!others_use(place, run.current))
-        return;
-    run.changes++;
+    int segment = segment_at(place);
+    run.changes += segment < 0 || !statistics[(place - segment_start(segment)) / 8];
     disturb(place, run.current);
 }
 
@@ -219,7 +223,9 @@ static void maybe_fail(uint32_t place)
     uint32_t config = segment_start(segment) + CONFIG_AT;
     if (options.fault == FAULT_POISON && ((place & ~7u) != config || peek(config, 8) == 0))
         return;
-    if (!choose(CHOOSE_FAULT, NULL, 2))
+    bool fails = choose(CHOOSE_FAULT, NULL, 2);
+    record_fault(fails);
+    if (!fails)
         return;
     run.budget.copies--;
     tell(options.fault == FAULT_POISON ? "-- copy %d is poisoned" : "-- copy %d is truncated",
@@ -257,7 +263,7 @@ bool flush_is_private(int thread, int entry)
 {
     const struct pending *first = &run.thread[thread].buffer[entry];
     for (int i = 0; i <= first->more; i++)
-        if (others_use(first[i].place, thread))
+        if (exposed || others_use(first[i].place, thread))
             return false;
     return true;
 }
@@ -282,6 +288,7 @@ static void flush_one(int thread, int entry)
 void flush_entry(int thread, int entry)
 {
     int more = options.model == MODEL_TSO ? run.thread[thread].buffer[entry].more : 0;
+    record((struct option){FLUSH, (uint8_t)thread, (uint8_t)entry, 0});
     for (int i = 0; i <= more; i++)
         flush_one(thread, entry);
 }
@@ -300,7 +307,7 @@ static void await_room(int needs)
     int room = options.buffer > needs ? options.buffer : needs;
     t->needs = (uint8_t)needs;
     if (t->buffered + needs > room)
-        park(AT_FULL_BUFFER, false);
+        step_point(true, AT_FULL_BUFFER, false);
 }
 
 /* ---- steps ---- */
@@ -311,7 +318,7 @@ static uint64_t load_now(uint32_t place, unsigned size, bool visible)
     const struct pending *own = youngest(self(), where);
     uint64_t value = own ? own->value : peek(where, size);
     count_step();
-    if (where == place && (others_write(place) || options.budget.copies))
+    if (where == place && (exposed || others_write(place) || options.budget.copies))
         watch(place);
     tell_step("load", place, size, value, visible);
     return value;
@@ -328,8 +335,7 @@ uint64_t step_load(const volatile void *at, unsigned size)
     if (!is_private(place)) {
         note(place, false);
         visible = others_write(place) && !youngest(self(), place);
-        if (visible)
-            park(AT_LOAD, false);
+        step_point(visible, AT_LOAD, false);
         maybe_fail(place);
     }
     return load_now(place, size, visible);
@@ -364,8 +370,8 @@ void step_store(volatile void *at, unsigned size, uint64_t value, enum step_orde
         visible = others_use(place, run.current);
         if (options.model != MODEL_SC)
             await_room(1);
-        else if (visible)
-            park(AT_STORE, false);
+        else
+            step_point(visible, AT_STORE, false);
         maybe_fail(place);
     }
     store_now(place, size, value, order == STEP_ORDERED, 0, visible);
@@ -380,8 +386,7 @@ static uint32_t enter_rmw(uint32_t place, bool *visible)
     note(place, true);
     note(place, false);
     *visible = others_use(place, run.current);
-    if (*visible || self()->buffered)
-        park(AT_RMW, true);
+    step_point(*visible || self()->buffered, AT_RMW, true);
     maybe_fail(place);
     return translate(place);
 }
@@ -441,7 +446,7 @@ uint64_t step_fetch(volatile void *at, unsigned size, enum fetch_kind kind, uint
 void step_fence(void)
 {
     if (!run.direct && self()->buffered)
-        park(AT_FENCE, true);
+        step_point(true, AT_FENCE, true);
 }
 
 void step_spin(void)
@@ -457,8 +462,8 @@ void touch_pseudo(uint32_t place, bool write)
     if (run.direct)
         return;
     note(place, write);
-    if (write ? others_use(place, run.current) : others_write(place))
-        park(write ? AT_STORE : AT_LOAD, false);
+    step_point(write ? others_use(place, run.current) : others_write(place),
+               write ? AT_STORE : AT_LOAD, false);
     count_step();
 }
 
@@ -485,8 +490,8 @@ void step_copy_out(void *to, const void *from, size_t bytes)
     for (size_t i = 0, n; i < bytes; i += n) {
         uint32_t at = place + (uint32_t)i;
         n = piece(at, bytes - i);
-        if (visible && (i == 0 || options.fine) && !is_private(at))
-            park(AT_LOAD, false);
+        if ((i == 0 || options.fine) && !is_private(at))
+            step_point(visible, AT_LOAD, false);
         if ((i == 0 || options.fine) && !is_private(at))
             maybe_fail(at);
         uint64_t value = load_now(at, (unsigned)n, visible);
@@ -516,8 +521,8 @@ void step_copy_in(void *to, const void *from, size_t bytes)
         if (first && !is_private(at)) {
             if (options.model != MODEL_SC)
                 await_room(options.fine ? 1 : words);
-            else if (visible)
-                park(AT_STORE, false);
+            else
+                step_point(visible, AT_STORE, false);
             maybe_fail(at);
         }
         memcpy(&value, (const char *)from + i, n);

@@ -213,6 +213,18 @@ static void set_up_actor(struct app *app, const struct scenario *s)
     }
 }
 
+/* Counters that only people read: that they grow is no progress. */
+static void mark_statistics(const struct sc_domain *d)
+{
+    for (uint32_t lane = 0; lane < d->params.senders; lane++)
+        statistics_are((uint32_t)sender_at(lane) + (uint32_t)offsetof(struct sender_record, stats), 128);
+    for (uint32_t box = 0; box < d->params.mailboxes; box++)
+        for (uint32_t r = 0; r < d->boxes[box].params.receivers; r++)
+            statistics_are((uint32_t)(d->boxes[box].offset + d->boxes[box].at.receivers_at +
+                                      r * sizeof(struct receiver_record) +
+                                      offsetof(struct receiver_record, stats)), 192);
+}
+
 void set_up(const struct scenario *what)
 {
     scenario = what;
@@ -239,6 +251,8 @@ void set_up(const struct scenario *what)
                 set_up_actor(app_of[p], what);
             }
     }
+    if (what->copies)
+        mark_statistics(app_of[0]->domain);
     if (what->lost_copy)
         fail_segment(0);
     run.direct = false;

@@ -359,6 +359,8 @@ static void spend_time(uint64_t advance, uint8_t *budget)
 static void apply(const struct option *o)
 {
     struct thread *t = &run.thread[o->who];
+    if (o->what == CRASH || o->what == ADVANCE || (o->what == RUN && o->advance))
+        record(*o);
     switch (o->what) {
     case FLUSH:
         flush_entry(o->who, o->entry);
@@ -371,11 +373,11 @@ static void apply(const struct option *o)
         tell("-- time moves by %llu ns", (unsigned long long)o->advance);
         run.now += o->advance;
         run.stall++;
-        run.time_moves++;
         return;
     case RUN:
         break;
     }
+    t->hurried = o->advance && t->status == AT_STEP;
     if (o->advance) {
         bool tick = o->advance == options.unit_ns && t->status != SLEEPING && t->status != IN_FUTEX;
         spend_time(o->advance, tick ? &run.budget.ticks : &run.budget.lates);
@@ -413,6 +415,8 @@ static void schedule(void)
             n = list_crashes(list, n);
     }
     int chosen = n == 1 ? 0 : choose(CHOOSE_THREAD, list, n);
+    if (n == 1 && mode == SEARCH_GUIDED)
+        guide(list, n);
     if (run.over)
         return;
     if (list[chosen].what == ADVANCE && held_up)

@@ -83,6 +83,8 @@ int choose(enum choice_kind kind, const struct option *offered, int count)
     int chosen = 0;
     if (mode == SEARCH_RANDOM)
         chosen = random_choice(kind, offered, count);
+    if (mode == SEARCH_GUIDED)
+        chosen = kind == CHOOSE_FAULT ? guide_fault() : guide(offered, count);
     if (mode == SEARCH_ALL && kind == CHOOSE_THREAD && !visit(state_hash())) {
         run.pruned = run.over = true;
         return 0;

@@ -26,7 +26,7 @@
 #define HEAP_BYTES (256u << 10)
 #define STACK_BYTES (64u << 10)
 #define MAPPINGS_MAX 40
-#define WATCHED_MAX 120
+#define WATCHED_MAX 400
 #define BUFFER_MAX 24
 #define GLOBALS_MAX 12
 #define LOCKS_MAX 4
@@ -70,7 +70,7 @@ struct pending { uint32_t place; uint8_t size, more; bool ordered; uint64_t valu
 struct thread {
     uint8_t status, process, step;
     bool drains;                                     /* the step needs an empty store buffer */
-    bool woken, reads_clock, rescued;
+    bool woken, reads_clock, rescued, hurried;       /* hurried: goes on because time was moved */
     bool disturbed;                                  /* a word that it has read has changed since */
     bool moved;                                      /* since `stack` was computed */
     void *sp;
@@ -118,7 +118,8 @@ struct execution {
     bool direct;                                     /* no scheduling: set-up and epilogue */
     uint8_t current, last;
     uint16_t gone;                                   /* threads that will never step again */
-    int thread_count, preemptions, stall, time_moves;
+    int thread_count, preemptions, stall;
+    uint32_t recorded;                               /* see record.c */
     uint64_t steps, choices, changes, changes_seen;
     int intact;                                      /* copies that count and have not failed */
     struct hash memory;
@@ -228,6 +229,7 @@ void leave_execution(void) __attribute__((noreturn));
 /* ---- memory.c ---- */
 void sharing_forget(void);
 bool sharing_grew(void);                             /* since the last call */
+void statistics_are(uint32_t offset, uint32_t bytes); /* in each segment: no progress */
 void disturb(uint32_t place, int except);            /* whoever has read it must look again */
 void watch(uint32_t place);
 struct hash watched_hash(int thread);
@@ -255,7 +257,7 @@ struct option {
 };
 int choose(enum choice_kind kind, const struct option *offered, int count);
 
-enum search_mode { SEARCH_ALL, SEARCH_RANDOM, SEARCH_REPLAY };
+enum search_mode { SEARCH_ALL, SEARCH_RANDOM, SEARCH_REPLAY, SEARCH_GUIDED };
 #define TRAIL_MAX 20000
 struct trail {
     uint32_t length;
@@ -279,6 +281,16 @@ bool visit(struct hash state);                       /* search.c: false if it wa
 int random_choice(enum choice_kind kind, const struct option *offered, int count);
 double seconds_now(void);
 bool run_once(void);                                 /* execute and check: true if all held */
+
+/* ---- record.c: an execution as its steps, whatever was a choice ---- */
+extern bool exposed;                                 /* every step on shared words is a choice */
+void record(struct option what);
+void record_fault(bool fails);
+int guide(const struct option *offered, int count);
+bool guide_fault(void);
+bool trail_expose(void);                             /* the last execution, with `exposed` */
+void step_point(bool visible, enum step_kind step, bool drains);
+
 void trail_shorten(void);
 void trail_print(char *out, size_t size);
 bool trail_parse(const char *text);

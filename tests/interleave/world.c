@@ -98,7 +98,8 @@ void checkpoint_take(void)
         c->page = realloc(c->page, (size_t)c->room * PAGE);
     }
     c->run = run;
-    memcpy(c->watched, watched, sizeof watched);
+    for (int i = 0; i < run.thread_count; i++)
+        memcpy(c->watched[i], watched[i], (size_t)run.thread[i].watched * sizeof watched[i][0]);
     c->pages = written_count;
     for (int i = 0; i < written_count; i++)
         memcpy(c->page + (size_t)i * PAGE, at_of(written_list[i] * PAGE), PAGE);
@@ -116,7 +117,8 @@ bool checkpoint_resume(uint64_t choices)
         memcpy(at_of(written_list[i] * PAGE),
                i < c->pages ? c->page + (size_t)i * PAGE : kept + written_list[i] * PAGE, PAGE);
     run = c->run;
-    memcpy(watched, c->watched, sizeof watched);
+    for (int i = 0; i < run.thread_count; i++)
+        memcpy(watched[i], c->watched[i], (size_t)run.thread[i].watched * sizeof watched[i][0]);
     return true;
 }
 
