@@ -23,6 +23,7 @@ struct actor {
 struct scenario {
     const char *name, *says;
     uint32_t protocol, copies, mailboxes, capacity;
+    uint32_t places;                                 /* for receivers; 0: as many as there are */
     bool evict, sleeps, may_reject, lost_copy;       /* lost_copy: copy 0 is gone from the start */
     struct sc_bounds bounds;
     struct options options;

@@ -87,7 +87,7 @@ static void print_result(const struct result *r)
            (unsigned long long)r->states, (unsigned long long)r->transitions,
            (unsigned long long)r->executions, (unsigned long long)r->steps,
            (unsigned long long)r->longest, r->restarts, r->seconds,
-           r->stopped_by ? r->stopped_by : "", r->violated ? r->violation : "", schedule);
+           r->stopped_by ? r->stopped_by : "", r->violated ? violation : "", schedule);
 }
 
 /* Told the second time: then it is known which words are shared, and the others are left out. */

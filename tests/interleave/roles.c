@@ -178,7 +178,8 @@ static void make_domain(const struct scenario *s)
                                       .mailboxes = s->mailboxes, .protocol = s->protocol,
                                       .group_id = -1, .bounds = s->bounds};
     struct sc_mailbox_params box = {.message_bytes = 8, .capacity = s->capacity,
-                                    .receivers = receivers ? receivers : 1, .checksum = 1,
+                                    .receivers = s->places ? s->places : receivers ? receivers : 1,
+                                    .checksum = 1,
                                     .evict = s->evict};
     run.current = HOST;
     struct sc_domain *domain;
@@ -240,6 +241,7 @@ void set_up(const struct scenario *what)
         app->actor = &what->cast[p];
         run.process[p].mortal = what->cast[p].mortal;
         run.process[p].lags = what->cast[p].lags;
+        options.laggards = options.laggards || what->cast[p].lags;
         if (thread_new(p, play, app) != p)
             abort();                                 /* casts have no gaps */
     }

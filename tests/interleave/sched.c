@@ -260,13 +260,13 @@ static int offer_time(struct option *list, int n, int who)
 {
     const struct thread *t = &run.thread[who];
     if (t->status == SLEEPING || t->status == IN_FUTEX) {
-        if (run.budget.lates)
+        if (run.budget.lates && !options.laggards)
             n = offer(list, n, (struct option){RUN, (uint8_t)who, 0, t->until - run.now});
         return n;
     }
     if (run.budget.ticks)
         n = offer(list, n, (struct option){RUN, (uint8_t)who, 0, options.unit_ns});
-    if (run.budget.lates)
+    if (run.budget.lates && !options.laggards)
         n = offer(list, n, (struct option){RUN, (uint8_t)who, 0, options.late_ns});
     return n;
 }

@@ -52,7 +52,8 @@ struct options {
     bool fine;                                       /* copied blocks word by word */
     bool grows;                                      /* the first clock step of a send takes a unit */
     bool no_rescue;                                  /* a sleep of p or longer ends only by a wake-up */
-    bool exact_time;                                 /* time stands still while anyone can run */
+    bool exact_time;                                 /* time stands still while anyone can run ... */
+    bool laggards;                                   /* ... but a laggard, as often as `lates` says */
     int buffer;                                      /* stores that a buffer holds */
     int preemptions;                                 /* -1: any number */
     uint64_t unit_ns, late_ns;
