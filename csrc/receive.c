@@ -168,9 +168,13 @@ static int pick(struct sc_receiver *r, struct run *run)
                 return rc;
             continue;
         }
-        if (rc < 0 || view_is_current(&r->view))
+        if (rc < 0)
             return rc;
-        if ((rc = view_refresh(&r->view)) || (rc = receiver_store_everything(r)))
+        bool current = view_is_current(&r->view);
+        /* Changing copies and deciding refresh the view: they may have found this copy dead. */
+        if (current && r->reading_from == r->view.copy[0])
+            return rc;
+        if (!current && ((rc = view_refresh(&r->view)) || (rc = receiver_store_everything(r))))
             return rc;
     }
 }
