@@ -43,7 +43,9 @@ static uint64_t blocked_from(struct sc_receiver *r, uint32_t lane, uint64_t inte
     if (same && !(sealed_value(boxes) >> r->box & 1))
         return UINT64_MAX;
     note_blocked(r, lane, op);
-    return sealed_value(low) << LOW_SHIFT;           /* only grows, so an old one is a lower bound */
+    /* An old `low` is a lower bound as well, since it only grows; but one that a later operation
+     * wrote would hide this one's message, flagged after we looked for it. */
+    return same ? sealed_value(low) << LOW_SHIFT : 0;
 }
 
 /* Looks at one lane after t0. *from: nothing at or after this timestamp may be delivered. */
