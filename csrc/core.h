@@ -256,7 +256,7 @@ uint32_t slot_header_crc(const struct slot *header);
 int slot_read_header(struct view *view, struct copy *copy, int box, uint32_t lane,
                      uint64_t position, struct slot *header);
 int lane_tail(struct view *view, int box, uint32_t lane, uint64_t *position);
-void lane_members(struct view *view, int box, struct lane_view *own);
+int lane_members(struct view *view, int box, struct lane_view *own);
 int lane_room(struct view *view, int box, uint32_t lane, struct lane_view *own);
 int lane_wait_room(struct view *view, int box, uint32_t lane, struct lane_view *own,
                    uint32_t count, uint64_t deadline, _Atomic bool *closing);

@@ -91,15 +91,18 @@ int lane_tail(struct view *view, int box, uint32_t lane, uint64_t *position)
     return 0;
 }
 
-static uint64_t live_receivers(const struct sc_domain *d, const struct copy *copy, int box)
+static int live_receivers(const struct sc_domain *d, const struct copy *copy, int box,
+                          uint64_t *set)
 {
-    uint64_t set = 0;
+    *set = 0;
     for (uint32_t r = 0; r < d->boxes[box].params.receivers; r++) {
         uint64_t state = LOAD_ACQUIRE(&receiver_of(d, copy, box, r)->owner.state);
-        if (seal_ok(state) && owner_state(sealed_value(state)) == OWNER_LIVE)
-            set |= UINT64_C(1) << r;
+        if (!seal_ok(state))
+            return SC_COPY_FAILED;                   /* not "nobody there": that would free slots */
+        if (owner_state(sealed_value(state)) == OWNER_LIVE)
+            *set |= UINT64_C(1) << r;
     }
-    return set;
+    return 0;
 }
 
 static int cursor(struct view *view, int box, uint32_t receiver, uint32_t lane, uint64_t *value)
@@ -111,26 +114,35 @@ static int cursor(struct view *view, int box, uint32_t receiver, uint32_t lane, 
 
 /* Looks at the list of receivers again if it has changed, or if it was another copy's: counters
  * of two copies differ when somebody died between them, so equal values there mean nothing. */
-void lane_members(struct view *view, int box, struct lane_view *own)
+int lane_members(struct view *view, int box, struct lane_view *own)
 {
-    uint64_t members = LOAD_ACQUIRE(&mailbox_head(view->copy[0], box)->members); /* [L1] */
-    if (members == own->members && view->failed == own->failed)
-        return;
-    own->receivers = live_receivers(view->domain, view->copy[0], box);
-    own->members = members;
-    own->failed = view->failed;
+    for (;;) {
+        struct copy *copy = view->copy[0];
+        uint64_t members = LOAD_ACQUIRE(&mailbox_head(copy, box)->members); /* [L1] */
+        if (members == own->members && view->failed == own->failed)
+            return 0;
+        if (live_receivers(view->domain, copy, box, &own->receivers) == 0) {
+            own->members = members;
+            own->failed = view->failed;
+            return 0;
+        }
+        int rc = view_doubt(view, copy, box);
+        if (rc)
+            return rc;
+    }
 }
 
 /* Looks how far every receiver is and raises the limit. */
 int lane_room(struct view *view, int box, uint32_t lane, struct lane_view *own)
 {
     const struct sc_domain *d = view->domain;
-    lane_members(view, box, own);
+    int rc = lane_members(view, box, own);
+    if (rc)
+        return rc;
     uint64_t least = own->position;
     for (uint64_t rest = own->receivers; rest; rest &= rest - 1) {
         uint64_t at;
-        int rc = cursor(view, box, (uint32_t)__builtin_ctzll(rest), lane, &at);
-        if (rc)
+        if ((rc = cursor(view, box, (uint32_t)__builtin_ctzll(rest), lane, &at)))
             return rc;
         if (at < least)
             least = at;

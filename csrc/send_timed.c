@@ -15,18 +15,25 @@
 #define OUTCOME_POLL_NS 20000
 
 /* The d-flags of the paper: who is a member at the message's timestamp. */
-static uint64_t addressed(struct sc_sender *s, int box, uint64_t ts)
+static int addressed(struct sc_sender *s, int box, uint64_t ts, uint64_t *set)
 {
-    uint64_t set = 0;
-    for (uint64_t rest = s->lanes[box].receivers; rest; rest &= rest - 1) {
+    *set = 0;
+    for (uint64_t rest = s->lanes[box].receivers; rest;) {
         uint32_t r = (uint32_t)__builtin_ctzll(rest);
-        const struct receiver_record *rec = receiver_of(s->domain, s->view.copy[0], box, r);
+        struct copy *copy = s->view.copy[0];
+        const struct receiver_record *rec = receiver_of(s->domain, copy, box, r);
         uint64_t entry = LOAD_ACQUIRE(&rec->entry), exit = LOAD_ACQUIRE(&rec->exit);
-        if (seal_ok(entry) && seal_ok(exit) && sealed_value(entry) <= ts >> LOW_SHIFT &&
-            ts >> LOW_SHIFT < sealed_value(exit))
-            set |= UINT64_C(1) << r;
+        if (!seal_ok(entry) || !seal_ok(exit)) {
+            int rc = view_doubt(&s->view, copy, box);
+            if (rc)
+                return rc;
+            continue;
+        }
+        if (sealed_value(entry) <= ts >> LOW_SHIFT && ts >> LOW_SHIFT < sealed_value(exit))
+            *set |= UINT64_C(1) << r;
+        rest &= rest - 1;
     }
-    return set;
+    return 0;
 }
 
 /* `timing`, appendix A.1.2: a message stays until Δs + Δr + 2ε after its timestamp, so that a
@@ -105,8 +112,8 @@ static int write_one(struct sc_sender *s, const struct operation *op, int box, u
     if (*ts <= s->last_ts)
         *ts = s->last_ts + 1;
     s->last_ts = *ts;
-    lane_members(&s->view, box, own);
-    *to = addressed(s, box, *ts);
+    if ((rc = lane_members(&s->view, box, own)) || (rc = addressed(s, box, *ts, to)))
+        return rc;
     payloads_write(s, op);
     header_make(s, op, 0, box, *ts, *to, &header);
     uint64_t position = header.position;
