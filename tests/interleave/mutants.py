@@ -71,8 +71,7 @@ HUNTED = [
     ),
     hunted(
         "no-fence-between-intent-and-clock", "ordering", "eager-2s1r",
-        Edit("clock.h", "    FENCE_SEQ_CST();\n    instruction_barrier();\n    return sys_now();",
-             "    instruction_barrier();\n    return sys_now();"),
+        Edit("send_eager.c", "clock_from(clock_after_stores());", "clock_from(clock_before_loads());"),
         Edit("send_intent.c", "        FENCE_SEQ_CST();", "        ;"),
         options="model=tso", short=True,
     ),
@@ -89,14 +88,9 @@ HUNTED = [
         short=True,
     ),
     hunted(
-        "intent-visible-before-its-boxes", "ordering", "eager-2s1r",
-        Edit("send_intent.c", "        STORE_RELEASE(&rec->intent, seal(intent_busy(s->op))); /* [E1] [E5] */",
-             "        STORE_RELAXED(&rec->intent, seal(intent_busy(s->op)));"),
-        options="model=relaxed",
-    ),
-    hunted(
         "no-look-at-failed-after-the-scan", "ordering", "eager-poison-tie",
-        Edit("receive.c", "        if (rc < 0 || view_is_current(&r->view))", "        if (rc != 0 || view_is_current(&r->view))"),
+        Edit("receive.c", "        if (rc < 0)\n            return rc;\n        bool current",
+             "        if (rc)\n            return rc;\n        bool current"),
     ),
     hunted(
         "copy-skipped-without-telling", "bounded time", "eager-poison",
@@ -163,7 +157,18 @@ HUNTED = [
              "    if (0) {"),
     ),
     hunted(
-        "timing-flag-without-quorum", "consensus", "timing-late",
-        Edit("receive_timing.c", "f->nxp >= quorum && flag", "flag"),
+        "delivery-from-a-copy-just-dropped", "ordering", "eager-poison-tie",
+        Edit("receive.c", "        if (current && r->reading_from == r->view.copy[0])", "        if (current)"),
+    ),
+    hunted(
+        "bound-of-a-later-operation", "ordering", "eager-low",
+        Edit("receive_eager.c", "    return same ? sealed_value(low) << LOW_SHIFT : 0;",
+             "    return sealed_value(low) << LOW_SHIFT;"),
+        short=True,
+    ),
+    hunted(
+        "members-of-a-dead-copy", "validity", "eager-full-copy",
+        Edit("lane.c", "        if (!seal_ok(state))\n            return SC_COPY_FAILED;                   /* not",
+             "        if (!seal_ok(state))\n            continue;                   /* not"),
     ),
 ]  # fmt: skip

@@ -108,6 +108,7 @@ static void leave_and_receive(struct app *app)
     e->rc = sc_receiver_leave(app->receiver);
     tell("... has left");
     receive_all(app);
+    sc_receiver_close(app->receiver);
 }
 
 static void open_and_send(struct app *app)

@@ -101,6 +101,8 @@ void wait_here(enum status how)
     self()->status = (uint8_t)how;
     to_scheduler();
     struct thread *t = self();
+    if (how != SPINNING)
+        return;                                      /* the loop that it sleeps in is not over */
     t->watched = 0;
     t->disturbed = t->reads_clock = false;
     t->clock_repeats = 0;
