@@ -128,6 +128,18 @@ void sc_sender_free(sc_sender *s)
     free(s);
 }
 
+/* The last owner may have stamped ahead of its clock, and `low` tells only where its last operation
+ * began: what it left in the lane must stay the earlier. */
+static void stamp_after_last(struct sc_sender *s, int box)
+{
+    struct slot last;
+    uint64_t position = s->lanes[box].position;
+    for (int i = 0; position > 0 && i < s->view.count; i++)
+        if (slot_read_header(&s->view, s->view.copy[i], box, s->lane, position - 1, &last) == 0 &&
+            last.timestamp > s->last_ts)
+            s->last_ts = last.timestamp;
+}
+
 static int attach(struct sc_sender *s, int box)
 {
     struct lane_view *own = &s->lanes[box];
@@ -137,6 +149,7 @@ static int attach(struct sc_sender *s, int box)
     if (rc)
         return rc;
     COUNT_UP(&s->domain->boxes[box].users);
+    stamp_after_last(s, box);
     own->limit = own->position;
     own->members = ~UINT64_C(0);
     own->attached = true;
