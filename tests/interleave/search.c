@@ -18,7 +18,7 @@
 
 #include "sim.h"
 
-#define LEARNING_RUNS 400
+#define LEARNING_RUNS 1500
 
 struct trail trail;
 enum search_mode mode;
