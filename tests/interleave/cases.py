@@ -58,21 +58,18 @@ SOME = [
     case(f"eager-late {SC_ONE_TIME} preemptions=1", seconds=60),
     case(f"eager-replace {SC_ONE_TIME} preemptions=0", seconds=60),
     *(
-        case(name, how="random", seconds=15)
+        case(name, how="random", seconds=10)
         for name in (
             "random-3x3", "random-members", "random-replace", "random-boxes", "eager-copy",
             "eager-copy-1r", "eager-poison-tie", "eager-crash-copy", "eager-late",
-            "eager-late-copy", "eager-full-copy", "eager-evict", "eager-evict-join", "eager-join-2", "eager-claims",
-            "eager-replace-copy", "crash-1x2", "crash-killed", "crash-copy", "timing-1x3",
+            "eager-late-copy", "eager-full-copy", "eager-evict", "eager-evict-join",
+            "eager-join-2", "eager-claims", "eager-low", "crash-slow-receiver", "eager-replace-copy", "crash-1x2", "crash-killed", "crash-copy", "timing-1x3",
             "timing-early", "timing-late",
         )
     ),
 ]  # fmt: skip
 NEGATIVE = [
     case("crash-fast-receiver", how="random", seconds=20, breaks="validity", short=True),
-    case(
-        "crash-slow-receiver", how="random", seconds=20, breaks="validity or consensus", short=True
-    ),
 ]
 
 

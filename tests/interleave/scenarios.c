@@ -164,7 +164,7 @@ static const struct scenario scenarios[] = {
     {CRASH, .name = "crash-fast-receiver", .says = "a receiver's clock is ahead by more than ε: must break",
      .copies = 2, .options = {TIMED, .budget = {.ticks = 2}},
      .cast = {{SENDER, 1, 1}, {RECEIVER, .clock_offset_ns = 8 * UNIT}, {RECEIVER}}},
-    {CRASH, .name = "crash-slow-receiver", .says = "a receiver is slow, a copy fails: must break",
+    {CRASH, .name = "crash-slow-receiver", .says = "a receiver runs late, the sender is killed, a copy fails",
      .copies = 2, .options = {TIMED, .budget = {.crashes = 1, .copies = 1, .lates = 4}},
      .cast = {{SENDER, 1, 1, .mortal = true}, {RECEIVER, .lags = true}, {RECEIVER}}},
     {TIMING, .name = "timing-1x3", .says = "one sender, three receivers, one copy",
