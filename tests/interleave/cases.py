@@ -63,8 +63,9 @@ SOME = [
             "random-3x3", "random-members", "random-replace", "random-boxes", "eager-copy",
             "eager-copy-1r", "eager-poison-tie", "eager-crash-copy", "eager-late",
             "eager-late-copy", "eager-full-copy", "eager-evict", "eager-evict-join",
-            "eager-join-2", "eager-claims", "eager-low", "crash-slow-receiver", "eager-replace-copy", "crash-1x2", "crash-killed", "crash-copy", "timing-1x3",
-            "timing-early", "timing-late",
+            "eager-join-2", "eager-claims", "eager-low", "eager-replace-copy", "crash-1x2",
+            "crash-killed", "crash-copy", "crash-slow-receiver", "timing-1x3", "timing-early",
+            "timing-late",
         )
     ),
 ]  # fmt: skip
