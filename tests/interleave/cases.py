@@ -1,0 +1,100 @@
+"""Which scenarios are run, how, and what is claimed of them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SC_ONE_TIME = "grows=0"  # the clock stands still while anyone can run: stamps are equal
+TSO = "model=tso"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    scenario: str
+    options: tuple[str, ...] = ()
+    how: str = "all"  # or "random"
+    seconds: int = 60  # at most
+    short: bool = False
+    breaks: str = ""  # must be violated: the paper says so
+
+    @property
+    def name(self) -> str:
+        return " ".join([self.scenario, *self.options])
+
+
+def case(text: str, **more: Any) -> Case:
+    scenario, *options = text.split()
+    return Case(scenario, tuple(options), **more)
+
+
+# Searched to the end: claims of "every interleaving".
+ALL = [
+    case(f"eager-1x2 {SC_ONE_TIME}", short=True),
+    case(f"eager-1x2 {SC_ONE_TIME} fine=1"),
+    case("eager-2s1r"),
+    case(f"eager-2s1r {SC_ONE_TIME}", short=True),
+    case(f"eager-2s1r {SC_ONE_TIME} {TSO}", short=True),
+    case(f"eager-2s1r {SC_ONE_TIME} ticks=1"),
+    case(f"eager-2x1 {SC_ONE_TIME}", seconds=150),
+    case(f"eager-low {SC_ONE_TIME}", short=True),
+    case(f"eager-crash {SC_ONE_TIME}", seconds=90),
+    case(f"eager-boxes-crash {SC_ONE_TIME}", short=True),
+    case("eager-sleep", short=True),
+    case(f"eager-sleep {TSO}", short=True),
+    case("eager-full"),
+    case(f"eager-full-2r {SC_ONE_TIME}"),
+    case(f"eager-full-dead {SC_ONE_TIME}"),
+    case("eager-join", short=True),
+    case(f"eager-leave {SC_ONE_TIME}", short=True),
+    case(f"eager-reclaim {SC_ONE_TIME}", short=True),
+]
+# Too many states: as far as the bound on preemptions, or at random, as the name says.
+SOME = [
+    case(f"eager-copy {SC_ONE_TIME} preemptions=1", seconds=60),
+    case(f"eager-late {SC_ONE_TIME} preemptions=1", seconds=60),
+    case(f"eager-replace {SC_ONE_TIME} preemptions=0", seconds=60),
+    *(
+        case(name, how="random", seconds=10)
+        for name in (
+            "random-3x3", "random-members", "random-replace", "random-boxes", "eager-copy",
+            "eager-copy-1r", "eager-poison-tie", "eager-crash-copy", "eager-late",
+            "eager-late-copy", "eager-full-copy", "eager-evict", "eager-evict-join",
+            "eager-join-2", "eager-claims", "eager-low", "eager-replace-copy", "crash-1x2",
+            "crash-killed", "crash-copy", "crash-slow-receiver", "timing-1x3", "timing-early",
+            "timing-late",
+        )
+    ),
+]  # fmt: skip
+NEGATIVE = [
+    case("crash-fast-receiver", how="random", seconds=20, breaks="validity", short=True),
+]
+
+
+def run(program: Path, what: Case, seconds: float) -> dict[str, Any]:
+    """The checker's answer, with the command that repeats it."""
+    command = [str(program), what.how, what.scenario, *what.options, f"seconds={seconds:g}"]
+    if what.how == "all":
+        command.append("states=40000000")
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=seconds + 120
+    )
+    if done.returncode not in (0, 1):
+        raise RuntimeError(f"{command}: {done.stderr}")
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def listed(program: Path) -> list[str]:
+    """Each scenario's name and what it is about."""
+    done = subprocess.run([str(program), "list"], capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def story(program: Path, what: Case, schedule: str) -> str:
+    """The failing schedule as a table."""
+    command = [str(program), "story", what.scenario, schedule, *what.options]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
