@@ -140,6 +140,10 @@ int owner_publish(struct view *view, struct owner *owner); /* OWNED -> LIVE */
 int owner_release(struct view *view, struct owner *owner); /* -> FREE, also for the dead */
 bool owner_is_dead(struct view *view, const struct owner *owner);
 
+/* ---- format.c ---- */
+void format_table(struct copy *copy, const struct segment_fixed *fixed);
+void format_box(unsigned char *base, const struct mailbox *m, uint32_t senders);
+
 /* ---- segment.c ---- */
 int segment_name_ok(const char *name);
 int segment_create(const struct segment_fixed *fixed, uint64_t bytes, uint32_t mode,
@@ -207,6 +211,12 @@ static inline uint64_t absolute(uint64_t deadline)
         return deadline;
     deadline &= ~SC_UNCOUNTED;
     return deadline & relative ? sys_now() + (deadline & ~relative) : deadline;
+}
+
+/* The caller will come again at once, with more time. */
+static inline bool is_hurried(uint64_t deadline)
+{
+    return deadline != FOREVER && (deadline & SC_UNCOUNTED);
 }
 
 /* Whoever waits first makes an operation's deadline absolute, for all who wait after: several waits

@@ -29,30 +29,6 @@ static int check_params(const char *name, const struct sc_mailbox_params *p)
     return 0;
 }
 
-static void format(unsigned char *base, const struct mailbox *m, uint32_t senders)
-{
-    for (uint32_t r = 0; r < m->params.receivers; r++) {
-        struct receiver_record *rec = (struct receiver_record *)(base + m->at.receivers_at) + r;
-        STORE_RELAXED(&rec->owner.state, seal(0));
-        STORE_RELAXED(&rec->owner.start, seal(0));
-        STORE_RELAXED(&rec->owner.space, seal(0));
-        STORE_RELAXED(&rec->entry, seal(ENTRY_NONE));
-        STORE_RELAXED(&rec->exit, seal(EXIT_NONE));
-        word_t *row = (word_t *)(base + m->at.rows_at + r * m->at.row_bytes);
-        for (uint32_t lane = 0; lane < senders; lane++)
-            STORE_RELAXED(&row[lane], seal(0));
-    }
-    for (uint32_t lane = 0; lane < senders; lane++) {
-        struct lane_head *head = (struct lane_head *)(base + m->at.lanes_at) + lane;
-        STORE_RELAXED(&head->tail, seal(0));
-    }
-    for (uint64_t i = 0; i < (uint64_t)senders * m->params.capacity; i++) {
-        struct slot *slot = (struct slot *)(base + m->at.slots_at + i * m->at.slot_bytes);
-        STORE_RELAXED(&slot->accepted, seal(0));
-        STORE_RELAXED(&slot->decision, seal(0));
-    }
-}
-
 /* The parameters as the first copy with a sound entry tells them. `version` is the owner's word
  * that called it LIVE: an entry that is being written anew is no sign of a failed copy. */
 static int read_entry(struct view *view, int box, uint64_t version, struct directory_entry *out)
@@ -295,7 +271,7 @@ static int make_extent(struct view *view, int box, struct directory_entry *e)
     if ((rc = map_everywhere(view, box)) || (rc = view_refresh(view)))
         return rc;
     for (int i = 0; i < view->count; i++)
-        format(LOAD_RELAXED(&view->copy[i]->box[box]), m, d->params.senders);
+        format_box(LOAD_RELAXED(&view->copy[i]->box[box]), m, d->params.senders);
     return 0;
 }
 

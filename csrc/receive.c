@@ -282,8 +282,8 @@ static int await_run(struct sc_receiver *r, uint64_t *pinned, struct run *run)
             return rc;
         if (box_is_removed(r))
             return SC_REMOVED;
-        bool blocked = is_blocked(r), hurried = *pinned & SC_UNCOUNTED; /* will come again at once */
-        if (blocked && !hurried && (rc = relieve_eager(r)))
+        bool blocked = is_blocked(r);
+        if (blocked && !is_hurried(*pinned) && (rc = relieve_eager(r)))
             return rc;
         if (has_left(r) && !blocked)
             return SC_CLOSED;

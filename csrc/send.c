@@ -282,7 +282,7 @@ static void count_outcome(struct sc_sender *s, const struct operation *op, uint6
         count(s, STAT_REJECTED, 1);
         overrun_note(&s->overruns, SC_SEND_REJECTED, ts, clock_from(sys_now()) - ts, b->send_ns);
     }
-    if (rc == SC_FULL && !(*op->deadline & SC_UNCOUNTED))
+    if (rc == SC_FULL && !is_hurried(*op->deadline))
         count(s, STAT_FULL, 1);
     if (rc)
         return;

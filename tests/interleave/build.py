@@ -45,7 +45,11 @@ def build(csrc: Path, into: Path) -> Path:
     objects = into / "objects"
     objects.mkdir(parents=True, exist_ok=True)
     headers = _headers(HERE, csrc)
-    core = [p for p in sorted(csrc.glob("*.c")) if p.name not in REPLACED]
+    core = [
+        p
+        for p in sorted(csrc.glob("*.c"))
+        if p.name not in REPLACED and not p.name.startswith("rt_")  # schedules: no mailbox there
+    ]
     jobs = [(p, [*COMMON, *CORE]) for p in core]
     jobs += [(p, [*COMMON, *OURS]) for p in sorted(HERE.glob("*.c"))]
 

@@ -25,8 +25,11 @@ void step_copy_in(void *to, const void *from, size_t bytes);
 #define PLAIN_TYPE(p) __typeof__((void)0, *(p))
 #define STEP_LOAD(p) ((PLAIN_TYPE(p))(uintptr_t)step_load((p), sizeof *(p)))
 #define STEP_STORE(p, v, order) step_store((p), sizeof *(p), (uint64_t)(uintptr_t)(v), (order))
-#define STEP_FETCH(p, kind, v) \
-    ((PLAIN_TYPE(p))(uintptr_t)step_fetch((p), sizeof *(p), (kind), (uint64_t)(int64_t)(v)))
+#define STEP_FETCH(p, kind, v)                                                              \
+    ({                                                                                      \
+        uint64_t step_was = step_fetch((p), sizeof *(p), (kind), (uint64_t)(int64_t)(v));   \
+        (PLAIN_TYPE(p))(uintptr_t)step_was;                                                 \
+    })
 
 #define LOAD_RELAXED(p) STEP_LOAD(p)
 #define LOAD_ACQUIRE(p) STEP_LOAD(p)

@@ -55,37 +55,6 @@ static uint32_t fixed_crc(const struct segment_fixed *fixed)
     return crc32c(0, fixed, offsetof(struct segment_fixed, crc));
 }
 
-static void format_owner(struct owner_record *owner)
-{
-    STORE_RELAXED(&owner->state, seal(0));
-    STORE_RELAXED(&owner->start, seal(0));
-    STORE_RELAXED(&owner->space, seal(0));
-}
-
-/* As csrc/segment.c has it. */
-static void format_table(struct copy *copy, const struct segment_fixed *fixed)
-{
-    struct segment_header *h = header_of(copy);
-    copy_to_shared(&h->fixed, fixed, sizeof *fixed);
-    STORE_RELAXED(&h->config, seal(config_make(0, false, (int)fixed->copies)));
-    STORE_RELAXED(&h->failed, seal(0));
-    STORE_RELAXED(&h->born, seal(0));
-    STORE_RELAXED(&h->removed, seal(0));
-    STORE_RELAXED(&h->extent_end, seal(fixed->table_bytes / PAGE_BYTES));
-    format_owner(&h->replacer);
-    for (uint32_t lane = 0; lane < fixed->senders; lane++) {
-        struct sender_record *s = sender_of(copy, lane);
-        STORE_RELAXED(&s->intent, seal(intent_done(0)));
-        STORE_RELAXED(&s->low, seal(0));
-        STORE_RELAXED(&s->boxes, seal(0));
-        STORE_RELAXED(&s->cell, seal(0));
-        format_owner(&s->owner);
-    }
-    for (uint32_t box = 0; box < fixed->mailboxes; box++)
-        format_owner(&((struct directory_entry *)(copy->table + directory_at(fixed->senders, box)))
-                          ->owner);
-}
-
 int segment_create(const struct segment_fixed *fixed, uint64_t bytes, uint32_t mode,
                    int64_t group_id, struct copy *out)
 {
@@ -187,7 +156,7 @@ int segment_map_box(struct copy *copy, int box, uint64_t offset, uint64_t bytes)
     if (run.segment[copy->fd].failed || run.segment[copy->fd].bytes < offset + bytes)
         return SC_COPY_FAILED;
     unsigned char *base;
-    copy->box_mapping[box] = map_range(copy->fd, offset, bytes, &base);
+    STORE_RELAXED(&copy->box_mapping[box], map_range(copy->fd, offset, bytes, &base));
     STORE_RELEASE(&copy->box[box], base);
     return 0;
 }
@@ -198,7 +167,7 @@ void segment_close(struct copy *copy)
         return;
     for (int box = 0; box < SC_MAILBOXES_MAX; box++)
         if (LOAD_RELAXED(&copy->box[box]))
-            guard_remove(copy->box_mapping[box]);
+            guard_remove(LOAD_RELAXED(&copy->box_mapping[box]));
     guard_remove(copy->table_mapping);
     memset(copy, 0, sizeof *copy);
 }

@@ -33,9 +33,9 @@ HUNTED = [
     hunted(
         "clock-read-before-the-intent", "ordering", "eager-2s1r",
         Edit("send_eager.c",
-             "    payloads_write(s, op);\n    int rc = intent_raise(s, op);",
-             "    payloads_write(s, op);\n    *ts = stamp(s, op->count);\n"
-             "    int rc = intent_raise(s, op);"),
+             "    int rc = payloads_write(s, op);\n    if (rc == 0)\n",
+             "    int rc = payloads_write(s, op);\n    *ts = stamp(s, op->count);\n"
+             "    if (rc == 0)\n"),
         Edit("send_eager.c", "    *ts = stamp(s, op->count);\n    write_headers", "    write_headers"),
         short=True,
     ),
@@ -91,16 +91,18 @@ HUNTED = [
     ),
     hunted(
         "copy-skipped-without-telling", "bounded time", "eager-poison",
-        Edit("view.c", "            told = fail_in(view->copy[i], failed) && told;", "            (void)fail_in;"),
+        Edit("view.c", "            told = fail_in(view->copy[i], failed) &&\n                   spread",
+             "            told = spread"),
     ),
     hunted(
         "slot-reused-after-the-first-cursor", "integrity", "eager-full-2r",
-        Edit("lane.c", "        if (at < least)", "        if (at < least || own->receivers != rest)"),
+        Edit("lane.c", "        if (rc == 0 && at < *least)",
+             "        if (rc == 0 && (at < *least || own->receivers != rest))"),
     ),
     hunted(
         "one-slot-too-many", "validity", "eager-full",
-        Edit("lane.c", "    own->limit = least + d->boxes[box].params.capacity;",
-             "    own->limit = least + d->boxes[box].params.capacity + 1;"),
+        Edit("lane.c", "            own->limit = least + view->domain->boxes[box].params.capacity;",
+             "            own->limit = least + view->domain->boxes[box].params.capacity + 1;"),
         short=True,
     ),
     hunted(
@@ -111,8 +113,7 @@ HUNTED = [
     ),
     hunted(
         "skipped-messages-stay-on-the-books", "bounded time", "eager-join-2",
-        Edit("receive.c", "        flush(r);                                    /* what was skipped must not hold its sender up */\n",
-             ""),
+        Edit("receive.c", "        flush(r);\n        uint64_t deadline = pin", "        uint64_t deadline = pin"),
     ),
     hunted(
         "live-lane-reclaimed", "ordering", "eager-reclaim",
@@ -161,8 +162,9 @@ HUNTED = [
     ),
     hunted(
         "members-of-a-dead-copy", "validity", "eager-full-copy",
-        Edit("lane.c", "        if (!seal_ok(state))\n            return SC_COPY_FAILED;                   /* not",
-             "        if (!seal_ok(state))\n            continue;                   /* not"),
+        Edit("lane.c", "        int rc = owner_read(view, receiver_place(view->domain, box, r), &owner);",
+             "        int rc = 0;\n        owner.value = sealed_value(LOAD_ACQUIRE(\n"
+             "            &receiver_of(view->domain, view->copy[0], box, r)->owner.state));"),
     ),
     hunted(
         "new-owner-ignores-the-last-stamp", "ordering", "eager-reclaim",

@@ -36,11 +36,11 @@ CASES = (
     ),
     Case(
         _one(
-            "receiver-list-read-without-atomics",
+            "count-of-members-read-without-atomics",
             "no data race",
             "lane.c",
-            "uint64_t state = LOAD_ACQUIRE(&receiver_of(d, copy, box, r)->owner.state);",
-            "uint64_t state = *(uint64_t *)&receiver_of(d, copy, box, r)->owner.state;",
+            "uint64_t members = LOAD_ACQUIRE(&mailbox_head(view->copy[0], box)->members);",
+            "uint64_t members = *(uint64_t *)&mailbox_head(view->copy[0], box)->members;",
         ),
         "tsan",
         "stress",
