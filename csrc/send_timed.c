@@ -39,10 +39,14 @@ static int wait_removable(struct sc_sender *s, int box, uint32_t count, uint64_t
     if (s->domain->params.protocol != SC_TIMING ||
         position < s->domain->boxes[box].params.capacity)
         return 0;
-    struct slot old;
+    struct slot old = {.timestamp = 0};
     uint64_t before = position - s->domain->boxes[box].params.capacity;
-    if (slot_read_header(&s->view, s->view.copy[0], box, s->lane, before, &old))
-        return 0;
+    int c = 0;
+    while (c < s->view.count &&
+           slot_read_header(&s->view, s->view.copy[c], box, s->lane, before, &old))
+        c++;
+    if (c == s->view.count)
+        return 0;                                            /* it was never whole: nobody's */
     const uint64_t deadline = pin(pinned);
     uint64_t until = old.timestamp + b->send_ns + b->receive_ns + 2 * b->epsilon_ns;
     for (;;) {

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from prove.mutants import CSRC, ROOT
+from prove.mutants import CSRC, ROOT, mailbox_sources
 
 HERE = Path(__file__).parent
 BUILD = ROOT / "build" / "crash"
@@ -56,8 +56,7 @@ def build(csrc: Path = CSRC) -> Path:
     headers = b"".join(
         p.read_bytes() for p in [*sorted(csrc.glob("*.h")), *sorted(HERE.glob("*.h"))]
     )
-    sources = [p for p in [*sorted(csrc.glob("*.c")), *sorted(HERE.glob("*.c"))]
-               if p.name != "_native.c"]  # fmt: skip
+    sources = [*mailbox_sources(csrc), *sorted(HERE.glob("*.c"))]
     objects = [_object(source, csrc, headers) for source in sources]
     program = BUILD / f"crash-{_digest(*(o.name.encode() for o in objects))}"
     if not program.exists():

@@ -11,9 +11,10 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from prove.mutants import mailbox_sources
+
 HERE = Path(__file__).parent
-CSRC = HERE.parents[1] / "csrc"
-REPLACED = {"sys.c", "segment.c", "guard.c", "_native.c"}  # fake_sys.c, fake_segment.c instead
+REPLACED = {"sys.c", "segment.c", "guard.c"}  # fake_sys.c, fake_segment.c instead
 COMMON = [
     "-std=gnu11", "-O2", "-g1", "-fno-pie", "-fno-stack-protector", "-fcf-protection=none",
     '-DSHMCAST_ATOMICS="checked_atomics.h"', f"-I{HERE}",
@@ -45,11 +46,7 @@ def build(csrc: Path, into: Path) -> Path:
     objects = into / "objects"
     objects.mkdir(parents=True, exist_ok=True)
     headers = _headers(HERE, csrc)
-    core = [
-        p
-        for p in sorted(csrc.glob("*.c"))
-        if p.name not in REPLACED and not p.name.startswith("rt_")  # schedules: no mailbox there
-    ]
+    core = [p for p in mailbox_sources(csrc) if p.name not in REPLACED]
     jobs = [(p, [*COMMON, *CORE]) for p in core]
     jobs += [(p, [*COMMON, *OURS]) for p in sorted(HERE.glob("*.c"))]
 

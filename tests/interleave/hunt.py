@@ -1,6 +1,6 @@
 """Hunts mutants by name, or all of them, and tells how each was caught, as a story.
 
-python tests/interleave/hunt.py [NAME ...]
+PYTHONPATH=tests python -m interleave.hunt [NAME ...]
 """
 
 from __future__ import annotations
@@ -8,9 +8,6 @@ from __future__ import annotations
 import sys
 import tempfile
 from pathlib import Path
-
-sys.path.pop(0)  # this directory: its prove.py would hide the package of that name
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from interleave import build, cases, mutants
 from prove.mutants import mutated_sources

@@ -1,6 +1,6 @@
 """All interleavings of small cases, random ones of larger cases, and the mutants that are caught.
 
-python tests/interleave/prove.py --effort short|full --out FILE
+PYTHONPATH=tests python -m interleave.prove --effort short|full --out FILE
 """
 
 from __future__ import annotations
@@ -9,9 +9,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-
-sys.path.pop(0)  # this directory: its prove.py would hide the package of that name
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from interleave import build, cases, mutants
 from prove.mutants import CSRC, mutated_sources
@@ -76,7 +73,7 @@ def hunt(hunted: mutants.Hunted, into: Path, seconds: float) -> Caught:
         mutant=hunted.mutant.name,
         breaks=hunted.mutant.breaks,
         caught=caught,
-        by=f"python tests/interleave/hunt.py {hunted.mutant.name}",
+        by=f"    PYTHONPATH=tests python -m interleave.hunt {hunted.mutant.name}",
         evidence=f"{answer['violation']} [{answer['schedule']}]" if caught else tried,
         seconds=round(time.monotonic() - began, 2),
     )

@@ -10,8 +10,8 @@
  * ts + DS + EPS, by its own clock; clocks differ by less than EPS. Copies die whole (every later
  * access of everybody fails), up to NC - 1 of them, at any moment.
  *
- * Consensus, validity, ordering: asserted whenever a receiver has decided. Bounded time: asserted
- * against the bound that follows from the slots.
+ * Consensus and validity: asserted whenever a receiver has decided. One message, so ordering is not
+ * looked at here, nor is bounded time.
  */
 #ifndef NC
 #define NC 2

@@ -1,20 +1,15 @@
 """Checks the Promela models with spin, and that spin catches each broken variant of them.
 
-python tests/models/prove.py --effort short|full --out FILE
+PYTHONPATH=tests python -m models.prove --effort short|full --out FILE
 """
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "prove"))
-sys.path.insert(0, str(Path(__file__).parent))
-
-import spin
-from cases import MODELS, MUTANTS, Case, Mutant
-
-from results import Caught, Claim, Report, main
+from models import spin
+from models.cases import MODELS, MUTANTS, Case, Mutant
+from prove.results import Caught, Claim, Report, main
 
 
 def check(case: Case) -> Claim:

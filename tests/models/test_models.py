@@ -2,27 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-from types import ModuleType
-
 import pytest
 
-HERE = Path(__file__).parent
+from models import prove
 
-
-def load(name: str) -> ModuleType:
-    sys.path.insert(0, str(HERE))
-    spec = importlib.util.spec_from_file_location(f"models_{name}", HERE / f"{name}.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-prove = load("prove")
 REASON = prove.spin.available()
 needs_spin = pytest.mark.skipif(bool(REASON), reason=REASON)
 

@@ -28,6 +28,15 @@ class Mutant:
     edits: tuple[Edit, ...]
 
 
+def mailbox_sources(csrc: Path = CSRC) -> list[Path]:
+    """The C files of the mailbox: not the extension module's, nor those of schedules."""
+    return [
+        path
+        for path in sorted(csrc.glob("*.c"))
+        if path.name != "_native.c" and not path.name.startswith("rt_")
+    ]
+
+
 class StaleMutant(AssertionError):
     """The source has changed under a mutant; the text says which edit to write anew."""
 

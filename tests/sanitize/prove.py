@@ -1,6 +1,6 @@
 """Sanitizers, valgrind and fuzzers over the C core: one part of the proof.
 
-    python tests/sanitize/prove.py --effort short|full --out FILE [--only WORD]
+    PYTHONPATH=tests python -m sanitize.prove --effort short|full --out FILE [--only WORD]
 
 See README.md beside this file.
 """
@@ -14,15 +14,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-if __name__ == "__main__":
-    sys.path[0] = str(Path(__file__).parents[1])  # here, `prove` is this file
-
 from prove.mutants import mutated_sources
 from prove.results import Caught, Claim, Report, main
 from sanitize import builds, runs
 from sanitize.mutants import CASES, Case
 
-HERE = "python tests/sanitize/prove.py --effort"
+HERE = "PYTHONPATH=tests python -m sanitize.prove --effort"
 VALGRIND_STRESS = "threads_inside_a_handle_are_sent_away_when_it_is_closed"
 TARGETS = {
     "fuzz_open": "a segment of any bytes is opened, read and used without crash, hang or leak",

@@ -1,6 +1,6 @@
 """Campaigns as a part of the proof: every protocol under seeded faults, every mutant caught.
 
-    python tests/sim/prove.py --effort short|full --out FILE
+    PYTHONPATH=tests python -m sim.prove --effort short|full --out FILE
 
 PROVE_RUNS in the environment sets the number of runs per protocol. The full effort's default is not
 the 20,000 that one would like: a seed of all protocols takes about half a second of one core, so
@@ -11,21 +11,17 @@ that number is an hour and a half of two cores, and 5,000 about twenty minutes (
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from pathlib import Path
 
+from prove.results import Caught, Claim, Figure, Report, main
 from shmcast.multicast.protocols.registry import names
 from shmcast.multicast.sim.api import run
 from shmcast.multicast.sim.campaign import Campaign, replay_command, scenario_for
 from shmcast.multicast.sim.mutants import MUTANT_MARK, Mutant, all_mutants
 from shmcast.multicast.sim.parallel import added_up, campaigns, jobs_here
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "prove"))
-from results import Caught, Claim, Figure, Report, main
 
 RUNS = {"short": 8, "full": 5_000}
 

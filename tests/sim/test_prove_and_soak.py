@@ -2,44 +2,35 @@
 
 import runpy
 from pathlib import Path
-from typing import Any
 
-import pytest
+from sim import prove
 
 TESTS = Path(__file__).parents[1]
 
 
-@pytest.fixture
-def prove(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    monkeypatch.syspath_prepend(str(TESTS / "prove"))
-    return runpy.run_path(str(TESTS / "sim" / "prove.py"))
-
-
-def test_claim_states_runs_faults_and_virtual_hours(prove: dict[str, Any]) -> None:
-    (claim,) = prove["campaign_claims"](["reliable"], 12)
+def test_claim_states_runs_faults_and_virtual_hours() -> None:
+    (claim,) = prove.campaign_claims(["reliable"], 12)
     assert claim.held and not claim.counterexample
     assert claim.figures["runs"] == 12 and claim.figures["faults"] > 0
     assert {"virtual hours", "violated", "open"} <= set(claim.figures)
 
 
-def test_claim_about_a_broken_protocol_does_not_hold(prove: dict[str, Any]) -> None:
-    (claim,) = prove["campaign_claims"](["skeen~impatient"], 12)
+def test_claim_about_a_broken_protocol_does_not_hold() -> None:
+    (claim,) = prove.campaign_claims(["skeen~impatient"], 12)
     assert not claim.held
     assert "--replay" in claim.counterexample
 
 
-def test_mutant_that_is_caught_names_its_seed(prove: dict[str, Any]) -> None:
-    caught = prove["try_mutant"]("skeen~impatient")
+def test_mutant_that_is_caught_names_its_seed() -> None:
+    caught = prove.try_mutant("skeen~impatient")
     assert caught.caught and caught.evidence.startswith("seed ")
 
 
-def test_full_proof_tries_every_mutant_and_a_short_one_some_of_each_protocol(
-    prove: dict[str, Any],
-) -> None:
-    every = {m.name for m in prove["chosen_mutants"]("full")}
-    some = {m.name for m in prove["chosen_mutants"]("short")}
-    assert every == set(prove["all_mutants"]()) and some < every
-    assert {name.split("~")[0] for name in some} == set(prove["names"]())
+def test_full_proof_tries_every_mutant_and_a_short_one_some_of_each_protocol() -> None:
+    every = {m.name for m in prove.chosen_mutants("full")}
+    some = {m.name for m in prove.chosen_mutants("short")}
+    assert every == set(prove.all_mutants()) and some < every
+    assert {name.split("~")[0] for name in some} == set(prove.names())
 
 
 def test_soak_goes_on_from_its_first_seed_and_says_where_it_ended() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from prove.mutants import CSRC, ROOT, Edit, Mutant, mutated_sources
+from prove.mutants import CSRC, ROOT, Edit, Mutant, mailbox_sources, mutated_sources
 
 WRAPPED = ("malloc", "calloc", "realloc", "sys_liveness")
 SKIPPED = 77
@@ -29,7 +29,7 @@ def built(sources: Path, to: Path) -> Path:
     if not compiler:
         pytest.skip("no C compiler")
     program = to / "test_path"
-    core = sorted(str(path) for path in sources.glob("*.c") if path.name != "_native.c")
+    core = map(str, mailbox_sources(sources))
     done = subprocess.run(
         [
             *(compiler, "-std=c11", "-O2", "-pthread", "-Wall", "-Wextra", "-Werror"),
