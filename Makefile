@@ -26,7 +26,7 @@ $(VENV)/.checkers: $(STAMP) tools/checkers
 	@touch $@
 
 test: check $(VENV)/.checkers
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 check: $(STAMP)
 	$(BIN)/ruff check .

@@ -15,7 +15,7 @@ def test_any_words_of_a_batch_are_read_as_they_stand(
     rows: list[tuple[bytes, int, int, int, int, int]],
 ) -> None:
     words = b"".join(value.to_bytes(8, "little") for row in rows for value in row[1:])
-    batch = Batch([row[0] for row in rows], words)
+    batch = Batch(tuple(row[0] for row in rows), words)
     plain = [(data, ts, sender, sequence) for data, ts, sequence, sender, _, _ in rows]
     assert [tuple(message) for message in batch] == plain
     assert [tuple(batch[i]) for i in range(len(batch))] == plain
