@@ -6,6 +6,7 @@ import contextlib
 import gc
 import itertools
 import os
+import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,6 +16,10 @@ import pytest
 import shmcast
 from helpers import SHM, Child, Traffic
 from shmcast.mailbox import faults
+
+# Children get Ctrl-C as at a terminal, also when the tests run in the background of a shell, which
+# has its jobs ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _numbers = itertools.count()
 _PREFIX = f"t{os.getpid()}-"
