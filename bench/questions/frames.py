@@ -22,7 +22,6 @@ from bench.questions.streaming import Load, stream
 SIZE = 1 << 20
 _WARM_UP = 32  # twice around the ring
 _SLOTS = 16
-_IN_PLACE_SLOTS = 4  # a ring goes round all of its slots, so its depth is paid for in the cache
 
 
 def _frame() -> np.ndarray:
@@ -178,11 +177,7 @@ def cases(peers: list[Peer], scale: Scale) -> list[Case]:
     names = {peer.name for peer in peers}
     for fill in (True, False):
         case = f"in place, {'filled' if fill else 'touched'}"
-        make = partial(
-            *(MailboxChannel, 1, 1, SIZE, "adaptive", 1),
-            checksum=False,
-            capacity=_IN_PLACE_SLOTS,
-        )
+        make = partial(MailboxChannel, 1, 1, SIZE, "adaptive", 1, checksum=False)
         ours = partial(_in_place, make, _shmcast_put, _shmcast_take, fill, scale.frames)
         found.append(Case(question, case, "shmcast, 1 copy", 1, ours))
         if "iceoryx2" in names:
