@@ -35,6 +35,7 @@ struct pending {
     enum phase phase;
     enum decision taken;
     uint64_t serial;                                 /* next copy to visit */
+    uint64_t at;                                     /* the copy that `phase` is about */
     uint64_t wait_until;
     uint64_t timestamp;
     uint64_t addressed;
@@ -261,6 +262,9 @@ static void advance(struct decider *d, uint32_t lane, uint64_t position, struct 
             m->phase = PHASE_DONE;
             return;
         }
+        if (copy->serial != m->at)                   /* the view was refreshed without that one */
+            m->phase = PHASE_VISIT;
+        m->at = copy->serial;
         int rc = advance_in(d, copy, lane, position, m, now);
         if (rc == 0)
             return;

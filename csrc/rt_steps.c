@@ -87,8 +87,10 @@ static void step_clear(const struct bench *b, uint64_t i)
 static uint64_t run_once(const struct bench *b, uint64_t i)
 {
     struct slot *slot = slot_of(b, i);
-    if (b->m->cold)
-        flush_lines(b->shared, b->bytes);
+    if (b->m->cold) {                                /* all that a step touches, and no more */
+        flush_lines(slot, b->slot_bytes);
+        flush_lines(b->shared + SLOTS * b->slot_bytes, b->bytes - SLOTS * b->slot_bytes);
+    }
     uint64_t start = sys_now();
     switch (b->m->step) {
     case SC_RT_STEP_WRITE: step_write(b, slot, i); break;
@@ -110,7 +112,7 @@ static void *measure(void *argument)
     platform_apply(&b->m->platform);
     for (uint64_t i = 0; i < SLOTS; i++)
         run_once(b, i);                              /* warm-up */
-    for (uint64_t i = 0; i < b->m->samples && sys_now() < b->m->deadline; i++) {
+    for (uint64_t i = 0; i < b->m->samples && (i == 0 || sys_now() < b->m->deadline); i++) {
         uint64_t took = run_once(b, i);
         b->histogram[histogram_bucket(took)]++;
         if (took > b->m->most_ns)

@@ -14,19 +14,32 @@
 
 #define OUTCOME_POLL_NS 20000
 
-/* The d-flags of the paper: who is a member at the message's timestamp. */
-static uint64_t addressed(struct sc_sender *s, int box, uint64_t ts)
+/* Of one receiver. SC_COPY_FAILED: the copy that was asked is dead, so it does not know. */
+static int is_addressed(const struct sc_sender *s, int box, uint32_t r, uint64_t ts)
 {
-    uint64_t set = 0;
+    const struct receiver_record *rec = receiver_of(s->domain, s->view.copy[0], box, r);
+    uint64_t entry = LOAD_ACQUIRE(&rec->entry), exit = LOAD_ACQUIRE(&rec->exit);
+    if (!seal_ok(entry) || !seal_ok(exit))
+        return SC_COPY_FAILED;
+    return sealed_value(entry) <= ts >> LOW_SHIFT && ts >> LOW_SHIFT < sealed_value(exit);
+}
+
+/* The d-flags of the paper: who is a member at the message's timestamp. A receiver that is left out by
+ * mistake does not vote, so what a dying copy says is not taken for an answer. */
+static int addressed(struct sc_sender *s, int box, uint64_t ts, uint64_t *set)
+{
+    *set = 0;
     for (uint64_t rest = s->lanes[box].receivers; rest; rest &= rest - 1) {
         uint32_t r = (uint32_t)__builtin_ctzll(rest);
-        const struct receiver_record *rec = receiver_of(s->domain, s->view.copy[0], box, r);
-        uint64_t entry = LOAD_ACQUIRE(&rec->entry), exit = LOAD_ACQUIRE(&rec->exit);
-        if (seal_ok(entry) && seal_ok(exit) && sealed_value(entry) <= ts >> LOW_SHIFT &&
-            ts >> LOW_SHIFT < sealed_value(exit))
-            set |= UINT64_C(1) << r;
+        int is;
+        while ((is = is_addressed(s, box, r, ts)) == SC_COPY_FAILED) {
+            int rc = view_doubt(&s->view, s->view.copy[0], box);
+            if (rc)
+                return rc;
+        }
+        *set |= (uint64_t)is << r;
     }
-    return set;
+    return 0;
 }
 
 /* `timing`, appendix A.1.2: a message stays until Δs + Δr + 2ε after its timestamp, so that a
@@ -126,8 +139,7 @@ static int write_one(struct sc_sender *s, const struct operation *op, int box, u
     s->last_ts = *ts;
     if ((rc = lane_members(&s->view, box, own)))
         return rc;
-    *to = addressed(s, box, *ts);
-    if ((rc = payloads_write(s, op)))
+    if ((rc = addressed(s, box, *ts, to)) || (rc = payloads_write(s, op)))
         return rc;
     header_make(s, op, 0, box, *ts, *to, &header);
     uint64_t position = header.position;

@@ -158,11 +158,22 @@ static void run_receiver(const char *name)
     _exit(0);
 }
 
-static int ended(pid_t child)
+static int verdict(int status)
 {
-    int status;
-    must(waitpid(child, &status, 0), "waitpid");
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* Whoever ends badly ends the other, which would wait for it in vain. */
+static void wait_for_both(pid_t receiver, pid_t sender, int *got, int *sent)
+{
+    for (int left = 2; left > 0; left--) {
+        int status;
+        pid_t child = wait(&status);
+        must(child, "wait");
+        *(child == receiver ? got : sent) = verdict(status);
+        if (left == 2 && verdict(status))
+            kill(child == receiver ? sender : receiver, SIGKILL);
+    }
 }
 
 static pid_t start(void (*run)(const char *), const char *name)
@@ -199,10 +210,8 @@ int main(void)
     while (LOAD_ACQUIRE(&together->receiver_ready) == 0 && waitpid(receiver, NULL, WNOHANG) == 0)
         spin_for(PAUSE_NS);
     sender = start(run_sender, name);
-    int got = ended(receiver);
-    if (got)
-        kill(sender, SIGKILL);                       /* it would wait for a receiver that is gone */
-    int sent = ended(sender);
+    int got, sent;
+    wait_for_both(receiver, sender, &got, &sent);
     sc_domain_remove(name);
     if (sent == SKIPPED || got == SKIPPED)
         return SKIPPED;

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "actor.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,6 +10,8 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#define KILL_MS 20000                                /* for the kernel to end a killed process */
 
 void actor_fail(struct actor *a, const char *format, ...)
 {
@@ -105,6 +108,20 @@ bool actor_do(struct cast *c, char command)
 {
     char answer;
     if (write(c->tell, &command, 1) == 1 && read(c->hear, &answer, 1) == 1)
+        return true;
+    bury(c);
+    return false;
+}
+
+/* SIGKILL of oneself takes effect before the call returns in the thread that made it, not in the one
+ * that answered meanwhile. The end of its pipe is the end of all its threads. */
+bool actor_outlives(struct cast *c)
+{
+    struct pollfd end = {.fd = c->hear, .events = POLLIN};
+    char answer;
+    if (poll(&end, 1, KILL_MS) == 1 && read(c->hear, &answer, 1) == 1)
+        return true;                                 /* it speaks again */
+    if (!(end.revents & POLLHUP))
         return true;
     bury(c);
     return false;

@@ -58,6 +58,7 @@ struct cast {
 struct cast actor_start(const struct job *job, const struct script *script, struct notes *n,
                         const char *name, uint32_t who);
 bool actor_do(struct cast *c, char command);     /* false: it died, and is buried */
+bool actor_outlives(struct cast *c);             /* its kill has fired: false once it is buried */
 void actor_kill(struct cast *c);
 void actor_end(struct cast *c);                  /* waits for its own end */
 

@@ -85,6 +85,8 @@ static bool act(struct world *w, struct cast *role)
     op_end(w, begun);
     if (w->job->plan.point == 0 || w->n->failures)
         return true;
+    if (w->n->trace.fired && lives && w->job->plan.kill)
+        lives = actor_outlives(role);                /* another thread of it may have been there */
     if (w->n->trace.fired && lives == w->job->plan.kill)
         fail(w, "bounded time: the role %s its planned point", lives ? "outlived" : "died without");
     return w->n->trace.fired;

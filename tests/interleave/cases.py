@@ -51,12 +51,26 @@ ALL = [
     case("eager-join", short=True),
     case(f"eager-leave {SC_ONE_TIME}", short=True),
     case(f"eager-reclaim {SC_ONE_TIME}", short=True),
+    case("crash-two", short=True),
+    case("crash-two ticks=1", seconds=120),
+    case("crash-two-killed", short=True),
+    case("crash-split crashes=0", seconds=90),
+    case("crash-split copies=0 ticks=1", short=True),
+    case("crash-half-two", short=True),
+    case("crash-split", seconds=150),
+    case("crash-split crashes=0 ticks=1", seconds=150),
+    case("timing-two", short=True),
+    case("timing-two-killed", short=True),
+    case("timing-three crashes=0", short=True),
+    case("timing-three-early", short=True),
 ]
 # Too many states: as far as the bound on preemptions, or at random, as the name says.
 SOME = [
     case(f"eager-copy {SC_ONE_TIME} preemptions=1", seconds=60),
     case(f"eager-late {SC_ONE_TIME} preemptions=1", seconds=60),
     case(f"eager-replace {SC_ONE_TIME} preemptions=0", seconds=60),
+    case("crash-two-copy preemptions=1", seconds=60),
+    case("timing-two-copy preemptions=1", seconds=60),
     *(
         case(name, how="random", seconds=10)
         for name in (
@@ -64,8 +78,9 @@ SOME = [
             "eager-copy-1r", "eager-poison-tie", "eager-crash-copy", "eager-late",
             "eager-late-copy", "eager-full-copy", "eager-evict", "eager-evict-join",
             "eager-join-2", "eager-claims", "eager-low", "eager-replace-copy", "crash-1x2",
-            "crash-killed", "crash-copy", "crash-slow-receiver", "timing-1x3", "timing-early",
-            "timing-late",
+            "crash-killed", "crash-copy", "crash-half-flagged", "crash-slow-receiver",
+            "timing-1x3", "timing-early", "timing-late", "timing-two-copy", "timing-three",
+            "timing-three-late",
         )
     ),
 ]  # fmt: skip

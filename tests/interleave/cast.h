@@ -9,8 +9,8 @@
 #define CAST_MAX (PROCESSES_MAX - 1)
 #define RC_PENDING 1                                 /* the call has not returned */
 
-enum role { NO_ROLE, SENDER, CLOSING_SENDER, RECEIVER, JOINER, LEAVER, NEWCOMER, REPLACER, REAPER,
-            SB_STORES, SB_FENCES, MP_WRITER, MP_READER };
+enum role { NO_ROLE, SENDER, CLOSING_SENDER, RECEIVER, SCHEDULED, JOINER, LEAVER, NEWCOMER, REPLACER,
+            REAPER, SB_STORES, SB_FENCES, MP_WRITER, MP_READER };
 
 struct actor {
     enum role role;
@@ -18,6 +18,8 @@ struct actor {
     uint8_t boxes;                                   /* set for senders, index for receivers */
     bool mortal, lags, impatient;                    /* impatient: gives up when there is no room */
     int64_t clock_offset_ns;
+    uint8_t flags;                                   /* so many a-flags, then it dies; 0: does not */
+    uint64_t begins_ns;                              /* the application does nothing before */
 };
 
 struct scenario {
@@ -61,7 +63,7 @@ static inline bool plays(int process)
 
 static inline bool is_receiver(enum role role)
 {
-    return role == RECEIVER || role == JOINER || role == LEAVER;
+    return role == RECEIVER || role == SCHEDULED || role == JOINER || role == LEAVER;
 }
 
 #endif

@@ -168,6 +168,10 @@ int sim_thread_join(pthread_t thread, void **result);
 int sim_thread_join(pthread_t thread, void **result)
 {
     (void)result;
+    if (run.direct) {                                /* in set-up: it has not begun, and never does */
+        thread_cancel((int)thread);
+        return 0;
+    }
     self()->join = (uint8_t)thread;
     wait_here(JOINING);
     return 0;

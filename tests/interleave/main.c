@@ -11,7 +11,7 @@ static const char usage[] =
     "       checker random SCENARIO [runs=N] [seconds=S] [seed=N] [OPTION=VALUE ...]\n"
     "       checker story SCENARIO SCHEDULE [everything=1] [OPTION=VALUE ...]\n"
     "options: model=sc|tso|relaxed fault=truncate|poison crashes= copies= ticks= lates= fine= grows=\n"
-    "         buffer= preemptions=\n";
+    "         buffer= preemptions= patience=\n";
 
 static struct limits limits = {.states = 4000000, .seconds = 60, .seed = 1};
 
@@ -40,6 +40,8 @@ static bool set_option(struct scenario *s, const char *name, const char *value)
         o->buffer = number < BUFFER_MAX ? number : BUFFER_MAX;
     else if (!strcmp(name, "preemptions"))
         o->preemptions = number;
+    else if (!strcmp(name, "patience"))
+        o->patience = number;
     else if (!strcmp(name, "states") || !strcmp(name, "runs"))
         limits.states = strtoull(value, NULL, 10);
     else if (!strcmp(name, "seconds"))
@@ -70,24 +72,34 @@ static void read_options(struct scenario *s, int argc, char **argv)
     }
 }
 
-static void print_result(const struct result *r)
+/* The command that tells the schedule again, with the options that make it mean the same. */
+static void print_replay(char *out, size_t size, const char *schedule, int argc, char **argv)
 {
-    char schedule[8192] = "";
-    if (r->violated) {
-        if (trail_expose()) {
-            trail_shorten();
-            trail_print(schedule, sizeof schedule);
-        }
+    size_t at = (size_t)snprintf(out, size, "tests/interleave/checker story %s %s", scenario->name,
+                                 schedule);
+    for (int i = 0; i < argc; i++)
+        if (at < size && strncmp(argv[i], "seconds=", 8) && strncmp(argv[i], "states=", 7) &&
+            strncmp(argv[i], "runs=", 5) && strncmp(argv[i], "seed=", 5))
+            at += (size_t)snprintf(out + at, size - at, " %s", argv[i]);
+}
+
+static void print_result(const struct result *r, int argc, char **argv)
+{
+    char schedule[8192] = "", replay[9000] = "";
+    if (r->violated && trail_expose()) {
+        trail_shorten();
+        trail_print(schedule, sizeof schedule);
+        print_replay(replay, sizeof replay, schedule, argc, argv);
     }
     printf("{\"scenario\": \"%s\", \"held\": %s, \"exhausted\": %s, \"states\": %llu, "
            "\"choices\": %llu, \"executions\": %llu, \"steps\": %llu, \"longest\": %llu, "
            "\"restarts\": %d, \"seconds\": %.2f, \"stopped_by\": \"%s\", \"violation\": \"%s\", "
-           "\"schedule\": \"%s\"}\n",
+           "\"schedule\": \"%s\", \"replay\": \"%s\"}\n",
            scenario->name, r->violated ? "false" : "true", r->exhausted ? "true" : "false",
            (unsigned long long)r->states, (unsigned long long)r->transitions,
            (unsigned long long)r->executions, (unsigned long long)r->steps,
            (unsigned long long)r->longest, r->restarts, r->seconds,
-           r->stopped_by ? r->stopped_by : "", r->violated ? violation : "", schedule);
+           r->stopped_by ? r->stopped_by : "", r->violated ? violation : "", schedule, replay);
 }
 
 /* Told the second time: then it is known which words are shared, and the others are left out. */
@@ -132,6 +144,6 @@ int main(int argc, char **argv)
         return story(argv[3]);
     struct result result;
     (is_random ? search_random : search_all)(&limits, &result);
-    print_result(&result);
+    print_result(&result, argc - 3, argv + 3);
     return result.violated ? 1 : 0;
 }

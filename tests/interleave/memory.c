@@ -45,6 +45,22 @@ void statistics_are(uint32_t offset, uint32_t bytes)
     memset(statistics + offset / 8, true, bytes / 8);
 }
 
+static struct { uint32_t from, stride, count; } flags;
+
+void flags_are(uint32_t offset, uint32_t stride, uint32_t count)
+{
+    flags.from = offset;
+    flags.stride = stride;
+    flags.count = count;
+}
+
+static bool is_flag(uint32_t place)
+{
+    uint32_t at = (place - SEGMENTS_AT) % SEGMENT_BYTES - flags.from;
+    return flags.count && segment_at(place) >= 0 && at % flags.stride == 0 &&
+           at / flags.stride < flags.count;
+}
+
 static void note(uint32_t place, bool write)
 {
     uint16_t bit = (uint16_t)(1u << run.current), *set = write ? writers : readers;
@@ -123,6 +139,14 @@ void count_intact(void)
     }
 }
 
+/* In a segment, or in the zero pages that a process has instead. Nothing that anybody does depends on
+ * it, so it is no part of the state, and no progress. */
+static bool is_statistic(uint32_t place)
+{
+    return place >= SEGMENTS_AT && place < HEAPS_AT &&
+           statistics[(place - SEGMENTS_AT) % SEGMENT_BYTES / 8];
+}
+
 void poke(uint32_t place, unsigned size, uint64_t value)
 {
     uint64_t before = whole_word(place);
@@ -132,10 +156,11 @@ void poke(uint32_t place, unsigned size, uint64_t value)
         return;
     if (segment_at(place) >= 0 && (place & ~7u) % SEGMENT_BYTES == (SEGMENTS_AT + CONFIG_AT) % SEGMENT_BYTES)
         count_intact();
-    hash_toggle(&run.memory, place & ~7u, before);
-    hash_toggle(&run.memory, place & ~7u, after);
-    int segment = segment_at(place);
-    run.changes += segment < 0 || !statistics[(place - segment_start(segment)) / 8];
+    if (!is_statistic(place)) {
+        hash_toggle(&run.memory, place & ~7u, before);
+        hash_toggle(&run.memory, place & ~7u, after);
+        run.changes++;
+    }
     disturb(place, run.current);
 }
 
@@ -375,6 +400,9 @@ void step_store(volatile void *at, unsigned size, uint64_t value, enum step_orde
         maybe_fail(place);
     }
     store_now(place, size, value, order == STEP_ORDERED, 0, visible);
+    struct process *p = &run.process[self_process()];
+    if (p->flags_left && is_flag(place) && --p->flags_left == 0)
+        die_here();
 }
 
 /* Everything before the change of a read-modify-write; returns the place to change. */

@@ -112,6 +112,10 @@ HUNTED = [
         short=True,
     ),
     hunted(
+        "a-lane-that-moves-is-a-broken-copy", "join", "eager-join-2",
+        Edit("lane.c", "        if (taken < 0) {", "        if (taken != 0) {"),
+    ),
+    hunted(
         "skipped-messages-stay-on-the-books", "bounded time", "eager-join-2",
         Edit("receive.c", "        flush(r);\n        uint64_t deadline = pin", "        uint64_t deadline = pin"),
     ),
@@ -144,6 +148,24 @@ HUNTED = [
         "crash-without-waiting-for-the-sender", "validity", "crash-1x2",
         Edit("receive_crash.c", "        uint64_t ready = head->timestamp + b->send_ns + b->epsilon_ns, local",
              "        uint64_t ready = head->timestamp, local"),
+    ),
+    hunted(
+        "no-delay-after-a-dead-copy", "consensus", "crash-half-flagged",
+        Edit("crash.c", "        when += rc ? crash_delay_ns(bounds) : bounds->decide_ns;",
+             "        when += rc ? 0 : bounds->decide_ns;"),
+        Edit("receive.c", "        sys_sleep_until(sys_now() + skipped * crash_delay_ns(b));",
+             "        (void)b;"),
+        short=True,
+    ),
+    hunted(
+        "vote-of-a-dropped-copy", "validity", "timing-two-copy",
+        Edit("receive_timing.c", "        if (copy->serial != m->at)  ", "        if (0)  "),
+        short=True,
+    ),
+    hunted(
+        "members-as-a-dying-copy-says", "validity", "timing-two-copy",
+        Edit("send_timed.c", "    if (!seal_ok(entry) || !seal_ok(exit))\n        return SC_COPY_FAILED;",
+             "    if (!seal_ok(entry) || !seal_ok(exit))\n        return 0;"),
     ),
     hunted(
         "timing-counts-without-quorum", "validity", "timing-early",

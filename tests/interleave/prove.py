@@ -50,7 +50,7 @@ def claim(program: Path, what: cases.Case, seconds: float) -> Claim:
     shown = ""
     if broke:
         lines = cases.story(program, what, answer["schedule"]).splitlines()
-        shown = "\n".join([answer["violation"], f"schedule {answer['schedule']}", *lines[-SHOWN:]])
+        shown = "\n".join([answer["violation"], f"told by: {answer['replay']}", *lines[-SHOWN:]])
     return Claim(
         name=f"{what.name}{' at random' if what.how == 'random' else ''}",
         says=text,

@@ -15,7 +15,6 @@ const struct scenario *scenario;
 struct app *app_of[PROCESSES_MAX];
 
 #define DOMAIN "world"
-#define START_NS 1000000000u
 #define PATIENCE_NS 400000u
 
 static struct event *event_begin(struct app *app, enum event_kind kind)
@@ -57,12 +56,33 @@ static void send_all(struct app *app)
     }
 }
 
+/* `timing` with the decisions taken by a schedule: a round at least every p, by the same thread. */
+static int receive_by_schedule(struct app *app, struct sc_message *m)
+{
+    for (;;) {
+        uint64_t next = sys_now() + scenario->bounds.poll_ns;
+        int rc = decider_round(app->receiver);
+        if (rc == 0)
+            rc = sc_receive(app->receiver, app->buffer, sizeof app->buffer, run.now, m);
+        if (rc != SC_TIMEOUT)
+            return rc;
+        sys_sleep_until(next);
+    }
+}
+
+static int receive_one(struct app *app, struct sc_message *m)
+{
+    if (app->actor->role == SCHEDULED)
+        return receive_by_schedule(app, m);
+    return sc_receive(app->receiver, app->buffer, sizeof app->buffer, FOREVER, m);
+}
+
 static void receive_all(struct app *app)
 {
     int wanted = app->actor->messages ? app->actor->messages : EVENTS_MAX - 2;
     for (int i = 0; i < wanted; i++) {
         struct sc_message m;
-        int rc = sc_receive(app->receiver, app->buffer, sizeof app->buffer, FOREVER, &m);
+        int rc = receive_one(app, &m);
         struct event *e = event_begin(app, rc ? EVENT_ENDED : EVENT_DELIVERED);
         e->rc = rc;
         if (rc) {
@@ -85,6 +105,8 @@ static void open_receiver(struct app *app)
         violated("set-up: receiver %d cannot join: %s", app->index, error_name(rc));
         return;
     }
+    if (app->actor->role == SCHEDULED)
+        sc_receiver_decide_by_schedule(app->receiver);
     sc_receiver_wait_style(app->receiver, scenario->sleeps ? 0 : FOREVER / 2);
 }
 
@@ -143,10 +165,13 @@ static int reap(struct app *app) { return sc_domain_reap(app->domain); }
 static void *play(void *argument)
 {
     struct app *app = argument;
+    if (app->actor->begins_ns)
+        sys_sleep_until(run.now + app->actor->begins_ns);
     switch (app->actor->role) {
     case SENDER: send_all(app); break;
     case CLOSING_SENDER: send_and_close(app); break;
-    case RECEIVER: receive_all(app); break;
+    case RECEIVER:
+    case SCHEDULED: receive_all(app); break;
     case JOINER: join_and_receive(app); break;
     case LEAVER: leave_and_receive(app); break;
     case NEWCOMER: open_and_send(app); break;
@@ -207,12 +232,22 @@ static void set_up_actor(struct app *app, const struct scenario *s)
         must(sc_sender_open(app->domain, FOREVER, &app->sender), "sender");
         break;
     case RECEIVER:
+    case SCHEDULED:
     case LEAVER:
         open_receiver(app);
         break;
     default:
         break;
     }
+}
+
+static void mark_flags(const struct sc_domain *d)
+{
+    const struct mailbox *m = &d->boxes[0];
+    flags_are((uint32_t)(m->offset + m->at.slots_at + offsetof(struct slot, accepted)),
+              (uint32_t)m->at.slot_bytes, d->params.senders * m->params.capacity);
+    for (int p = 0; p < CAST_MAX; p++)
+        run.process[p].flags_left = scenario->cast[p].flags;
 }
 
 /* Counters that only people read: that they grow is no progress. */
@@ -225,6 +260,25 @@ static void mark_statistics(const struct sc_domain *d)
             statistics_are((uint32_t)(d->boxes[box].offset + d->boxes[box].at.receivers_at +
                                       r * sizeof(struct receiver_record) +
                                       offsetof(struct receiver_record, stats)), 192);
+    for (uint32_t lane = 0; lane < d->params.senders; lane++)
+        statistics_are((uint32_t)sender_histogram_at(d->params.senders, d->params.mailboxes, lane), 8 * HISTOGRAM_WORDS);
+    for (uint32_t box = 0; box < d->params.mailboxes; box++)
+        for (uint32_t r = 0; r < d->boxes[box].params.receivers; r++)
+            statistics_are((uint32_t)(d->boxes[box].offset + d->boxes[box].at.histograms_at + r * HISTOGRAM_WORDS * 8), 8 * HISTOGRAM_WORDS);
+    for (int p = 0; p < CAST_MAX; p++) {
+        if (!plays(p))
+            continue;
+        struct sc_sender *s = app_of[p]->sender;
+        struct sc_receiver *r = app_of[p]->receiver;
+        if (s) {
+            figures_are(s->stats, sizeof s->stats);
+            figures_are(s->histogram, sizeof s->histogram);
+        }
+        if (r) {
+            figures_are(r->stats, sizeof r->stats);
+            figures_are(r->histogram, sizeof r->histogram);
+        }
+    }
 }
 
 void set_up(const struct scenario *what)
@@ -254,8 +308,10 @@ void set_up(const struct scenario *what)
                 set_up_actor(app_of[p], what);
             }
     }
-    if (what->copies)
+    if (what->copies) {
         mark_statistics(app_of[0]->domain);
+        mark_flags(app_of[0]->domain);
+    }
     if (what->lost_copy)
         fail_segment(0);
     run.direct = false;

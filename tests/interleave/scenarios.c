@@ -147,6 +147,16 @@ static const struct scenario scenarios[] = {
      .cast = {{SENDER, 2, 3, .mortal = true}, {SENDER, 2, 3}, {SENDER, 2, 2},
               {RECEIVER, .boxes = 0}, {RECEIVER, .boxes = 1}}},
 
+/* For a search to the end: nobody looks more often than it must. Receivers of `crash` sleep until a bell or
+ * their time; those of `timing` decide by a schedule, one thread each, in rounds of p, so δd is two of them. */
+#define FEW_LOOKS .send_ns = 4 * UNIT, .epsilon_ns = UNIT, .hold_ns = 100 * UNIT
+#define FEW_LOOKS_CRASH {FEW_LOOKS, .receive_ns = 20 * UNIT, .decide_ns = 2 * UNIT,            \
+                         .poll_ns = 200 * UNIT, .expiry_ns = 14 * UNIT}
+#define FEW_LOOKS_TIMING {FEW_LOOKS, .receive_ns = 40 * UNIT, .decide_ns = 8 * UNIT,           \
+                          .poll_ns = 4 * UNIT, .expiry_ns = 28 * UNIT}
+#define TO_THE_END TIMED, .patience = 12
+#define CRASH_END 260 * UNIT
+#define TIMING_END 60 * UNIT
 #define CRASH .protocol = SC_CRASH, .mailboxes = 1, .capacity = 2, .bounds = TIMED_BOUNDS, .sleeps = true
 #define TIMING .protocol = SC_TIMING, .mailboxes = 1, .capacity = 2, .bounds = TIMED_BOUNDS, .sleeps = true
     {CRASH, .name = "crash-1x2", .says = "one sender, two receivers, two copies",
@@ -167,6 +177,57 @@ static const struct scenario scenarios[] = {
     {CRASH, .name = "crash-slow-receiver", .says = "a receiver runs late, the sender is killed, a copy fails",
      .copies = 2, .options = {TIMED, .budget = {.crashes = 1, .copies = 1, .lates = 4}},
      .cast = {{SENDER, 1, 1, .mortal = true}, {RECEIVER, .lags = true}, {RECEIVER}}},
+    {CRASH, .name = "crash-two", .says = "one sender, two receivers, two copies; few looks",
+     .copies = 2, .bounds = FEW_LOOKS_CRASH, .options = {TO_THE_END, .horizon_ns = CRASH_END},
+     .cast = {{SENDER, 1, 1}, {RECEIVER}, {RECEIVER}}},
+    {CRASH, .name = "crash-two-killed", .says = "the sender is killed at any step; few looks",
+     .copies = 2, .bounds = FEW_LOOKS_CRASH,
+     .options = {TO_THE_END, .horizon_ns = CRASH_END, .budget = {.crashes = 1}},
+     .cast = {{SENDER, 1, 1, .mortal = true}, {RECEIVER}, {RECEIVER}}},
+    {CRASH, .name = "crash-two-copy", .says = "a copy fails at any step; few looks",
+     .copies = 2, .bounds = FEW_LOOKS_CRASH,
+     .options = {TO_THE_END, .horizon_ns = CRASH_END, .budget = {.copies = 1}},
+     .cast = {{SENDER, 1, 1}, {RECEIVER}, {RECEIVER}}},
+    {CRASH, .name = "crash-split", .says = "the sender is killed and a copy fails, at any steps; two receivers look when its time is over",
+     .copies = 2, .bounds = FEW_LOOKS_CRASH,
+     .options = {TO_THE_END, .horizon_ns = CRASH_END, .budget = {.crashes = 1, .copies = 1}},
+     .cast = {{SENDER, 1, 1, .mortal = true}, {RECEIVER, .begins_ns = 6 * UNIT},
+              {RECEIVER, .begins_ns = 6 * UNIT}}},
+    {CRASH, .name = "crash-half-two", .says = "the sender dies when one flag of two is set; a copy fails at any step",
+     .copies = 2, .bounds = FEW_LOOKS_CRASH,
+     .options = {TO_THE_END, .horizon_ns = CRASH_END, .budget = {.copies = 1}},
+     .cast = {{SENDER, 1, 1, .flags = 1}, {RECEIVER, .begins_ns = 6 * UNIT},
+              {RECEIVER, .begins_ns = 6 * UNIT}}},
+    {CRASH, .name = "crash-half-flagged", .says = "the sender dies when one flag of three is set; two copies fail, at any steps",
+     .copies = 3, .bounds = FEW_LOOKS_CRASH,
+     .options = {TO_THE_END, .horizon_ns = CRASH_END, .budget = {.copies = 2}},
+     .cast = {{SENDER, 1, 1, .flags = 1}, {RECEIVER, .begins_ns = 6 * UNIT},
+              {RECEIVER, .begins_ns = 6 * UNIT}}},
+
+#define FOR_TIMING .bounds = FEW_LOOKS_TIMING
+#define DECIDER {SCHEDULED, .begins_ns = 9 * UNIT}
+    {TIMING, .name = "timing-two", .says = "one sender, two receivers, one copy; decisions in rounds",
+     .copies = 1, FOR_TIMING, .options = {TO_THE_END, .horizon_ns = TIMING_END},
+     .cast = {{SENDER, 1, 1}, {SCHEDULED}, {SCHEDULED}}},
+    {TIMING, .name = "timing-two-killed", .says = "two copies, the sender is killed at any step; two receivers look when its time is over",
+     .copies = 2, FOR_TIMING,
+     .options = {TO_THE_END, .horizon_ns = TIMING_END, .budget = {.crashes = 1}},
+     .cast = {{SENDER, 1, 1, .mortal = true}, DECIDER, DECIDER}},
+    {TIMING, .name = "timing-two-copy", .says = "two copies, one fails at any step; two receivers look when the sender's time is over",
+     .copies = 2, FOR_TIMING,
+     .options = {TO_THE_END, .horizon_ns = TIMING_END, .budget = {.copies = 1}},
+     .cast = {{SENDER, 1, 1}, DECIDER, DECIDER}},
+    {TIMING, .name = "timing-three", .says = "three receivers, one copy, the sender is killed at any step; they look when its time is over",
+     .copies = 1, FOR_TIMING,
+     .options = {TO_THE_END, .horizon_ns = TIMING_END, .budget = {.crashes = 1}},
+     .cast = {{SENDER, 1, 1, .mortal = true}, DECIDER, DECIDER, DECIDER}},
+    {TIMING, .name = "timing-three-early", .says = "three receivers, one copy, the clock of one is far ahead",
+     .copies = 1, FOR_TIMING, .options = {TO_THE_END, .horizon_ns = TIMING_END},
+     .cast = {{SENDER, 1, 1}, {SCHEDULED, .clock_offset_ns = 8 * UNIT}, DECIDER, DECIDER}},
+    {TIMING, .name = "timing-three-late", .says = "three receivers, one copy, one runs late at any steps",
+     .copies = 1, FOR_TIMING,
+     .options = {TO_THE_END, .horizon_ns = TIMING_END, .budget = {.lates = 2}},
+     .cast = {{SENDER, 1, 1}, {SCHEDULED, .lags = true, .begins_ns = 9 * UNIT}, DECIDER, DECIDER}},
     {TIMING, .name = "timing-1x3", .says = "one sender, three receivers, one copy",
      .copies = 1, .options = {TIMED},
      .cast = {{SENDER, 1, 1}, {RECEIVER}, {RECEIVER}, {RECEIVER}}},

@@ -79,6 +79,14 @@ int thread_new(int process, void *(*entry)(void *), void *argument)
     return index;
 }
 
+void thread_cancel(int thread)
+{
+    struct process *p = &run.process[run.thread[thread].process];
+    run.thread[thread].status = ENDED;
+    p->running--;
+    p->threaded = --p->threads > 1;
+}
+
 static void to_scheduler(void) { switch_stack(&self()->sp, scheduler_sp); }
 
 void leave_execution(void)
@@ -336,11 +344,13 @@ static uint64_t next_time(void)
     }
     if (by == UINT64_MAX || run.stall >= options.patience)
         return 0;
+    if (options.horizon_ns && run.now + by > START_NS + options.horizon_ns)
+        return 0;
     int level = run.stall < 7 ? run.stall : 6;
     return options.exact_time || by > ladder[level] ? by : ladder[level];
 }
 
-static void crash(int process)
+static void bury(int process)
 {
     run.process[process].dead = run.process[process].moved = true;
     run.process[process].running = 0;
@@ -348,8 +358,21 @@ static void crash(int process)
         if (run.thread[i].process == process && run.thread[i].status != ENDED)
             run.thread[i].status = KILLED;
     disturb(LIVENESS_PLACE(process), NOBODY);
-    run.budget.crashes--;
     run.changes++;
+}
+
+static void crash(int process)
+{
+    bury(process);
+    run.budget.crashes--;
+}
+
+/* The scenario says so; it is no choice. */
+void die_here(void)
+{
+    tell("-- process %d dies here", self_process());
+    bury(self_process());
+    leave_execution();
 }
 
 static void spend_time(uint64_t advance, uint8_t *budget)
@@ -374,7 +397,7 @@ static void apply(const struct option *o)
     case ADVANCE:
         tell("-- time moves by %llu ns", (unsigned long long)o->advance);
         run.now += o->advance;
-        run.stall++;
+        run.stall += !options.horizon_ns;
         return;
     case RUN:
         break;

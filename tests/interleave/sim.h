@@ -32,6 +32,7 @@
 #define LOCKS_MAX 4
 #define EVENTS_MAX 16
 #define NOBODY 255
+#define START_NS 1000000000u
 #define APP_BYTES 2048u                              /* of a heap: what the application saw */
 
 struct hash { uint64_t a, b; };
@@ -58,6 +59,7 @@ struct options {
     int preemptions;                                 /* -1: any number */
     uint64_t unit_ns, late_ns;
     int patience;                                    /* moves of time without effect before the end */
+    uint64_t horizon_ns;                             /* or: the end, whatever happens; 0: none */
 };
 
 /* ---- one execution ---- */
@@ -101,6 +103,7 @@ struct process {
     bool stamping;                                   /* a send has begun, its clock not been read */
     bool moved;                                      /* since `heap` was computed */
     struct hash heap;
+    uint8_t flags_left;                              /* dies when it has set the last of these */
     uint8_t threads, running;                        /* running: not ended, not killed */
     uint32_t heap_used;
     uint64_t faults;
@@ -194,6 +197,7 @@ void checkpoint_forget(void);
 bool checkpoint_resume(uint64_t choices);            /* the last one before that many choices */
 struct hash heap_hash(int process);                  /* of what matters and is not as in the beginning */
 struct hash stack_hash(int thread);
+void figures_are(const void *at, size_t bytes);      /* in a heap: no part of the state */
 
 static inline uint64_t mix(uint64_t x)
 {
@@ -219,6 +223,8 @@ static inline void hash_toggle(struct hash *h, uint64_t place, uint64_t value)
 
 /* ---- sched.c ---- */
 int thread_new(int process, void *(*entry)(void *), void *argument);
+void die_here(void) __attribute__((noreturn));
+void thread_cancel(int thread);                      /* one that has not begun */
 void park(enum step_kind step, bool drains);
 void wait_here(enum status how);
 void execute(void);
@@ -230,6 +236,7 @@ void leave_execution(void) __attribute__((noreturn));
 /* ---- memory.c ---- */
 void sharing_forget(void);
 bool sharing_grew(void);                             /* since the last call */
+void flags_are(uint32_t offset, uint32_t stride, uint32_t count); /* a-flags, in each segment */
 void statistics_are(uint32_t offset, uint32_t bytes); /* in each segment: no progress */
 void disturb(uint32_t place, int except);            /* whoever has read it must look again */
 void watch(uint32_t place);

@@ -11,7 +11,7 @@ bool telling, telling_all;
 
 static const char *role_name(enum role role)
 {
-    static const char *const names[] = {"-", "sender", "sender", "receiver", "joiner", "leaver", "newcomer",
+    static const char *const names[] = {"-", "sender", "sender", "receiver", "receiver", "joiner", "leaver", "newcomer",
                                         "replacer", "reaper", "SB", "SB fenced", "MP writer",
                                         "MP reader"};
     return names[role];

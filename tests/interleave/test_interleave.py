@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,11 @@ def test_every_interleaving(program: Path, what: cases.Case) -> None:
 def test_the_first_protocol_breaks_where_the_paper_says_so(program: Path, what: cases.Case) -> None:
     answer = cases.run(program, what, SECONDS)
     assert not answer["held"]
+    # The command that the answer names tells the same failure again.
+    words = answer["replay"].split()
+    assert words[0] == "tests/interleave/checker"
+    told = subprocess.run([program, *words[1:]], capture_output=True, text=True, check=False)
+    assert told.stdout.splitlines()[-1] == answer["violation"]
 
 
 @pytest.mark.parametrize("hunted", HUNTED, ids=lambda hunted: hunted.mutant.name)

@@ -10,7 +10,7 @@
  * here holds in any timing.
  *
  * Abstracted: payload and header are one store (the header's CRC makes them one); lanes are as
- * long as the number of messages (reuse: membership.pml); `low` is rounded to units of 2 instead
+ * long as the number of messages (reuse: member.pml); `low` is rounded to units of 2 instead
  * of 1024. A receiver that found nothing looks again when something has changed: looking at the
  * same thing twice gives the same.
  *

@@ -13,7 +13,7 @@ from prove.results import Caught, Claim, Report, main
 
 
 def check(case: Case) -> Claim:
-    found = spin.search(case.model, case.switches)
+    found = spin.search(case.model, case.switches, quick=case.short)
     held = found.errors == 0 and found.complete
     return Claim(
         name=case.name,
@@ -26,14 +26,14 @@ def check(case: Case) -> Claim:
             "search": "exhaustive" if found.complete else "not complete",
         },
         seconds=round(found.seconds, 1),
-        command=spin.command(case.model, case.switches),
+        command=spin.command(case.model, case.switches, quick=case.short),
         counterexample="" if held else f"{found.complaint}\n{found.story}",
     )
 
 
 def catch(mutant: Mutant) -> Caught:
     switches = (*mutant.switches, f"MUTANT_{mutant.name}")
-    found = spin.search(mutant.model, switches)
+    found = spin.search(mutant.model, switches, quick=True)
     last_words = found.story.splitlines()[-3:]
     evidence = f"{found.complaint} | {'; '.join(last_words)}" if found.errors else (
         f"{found.states} states, nothing found{'' if found.complete else '; ' + found.complaint}"
@@ -42,7 +42,7 @@ def catch(mutant: Mutant) -> Caught:
         mutant=f"{mutant.model}.pml: {mutant.name.lower().replace('_', ' ')}",
         breaks=mutant.breaks,
         caught=found.errors > 0,
-        by=spin.command(mutant.model, switches),
+        by=spin.command(mutant.model, switches, quick=True),
         evidence=evidence,
         seconds=round(found.seconds, 1),
     )

@@ -80,7 +80,6 @@ CASES = (
         ),
         "fuzz",
         "fuzz_read",
-        short=True,
     ),
     Case(
         _one(

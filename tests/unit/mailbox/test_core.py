@@ -4,37 +4,24 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from sanitize import builds
+
 ROOT = Path(__file__).parents[3]
 SOURCE = ROOT / "tests" / "c" / "test_core.c"
-CORE = sorted(path for path in (ROOT / "csrc").glob("*.c") if path.name != "_native.c")
 NAMES = re.findall(r"^    TEST\((\w+)\),$", SOURCE.read_text(), re.MULTILINE)
 
 
 @pytest.fixture(scope="session")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    compiler = os.environ.get("CC") or shutil.which("cc")
+def program() -> Path:
+    compiler = builds.compiler()
     if not compiler:
         pytest.skip("no C compiler")
-    built = tmp_path_factory.mktemp("core") / "test_core"
-    done = subprocess.run(
-        [
-            compiler,
-            *("-std=c11", "-O1", "-g", "-pthread", "-Wall", "-Wextra", "-Werror"),
-            *("-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
-            *("-I", str(ROOT / "csrc"), "-o", str(built), str(SOURCE), *map(str, CORE), "-lrt"),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return built
+    return builds.build_unit_tests(builds.ASAN, compiler)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -45,8 +32,7 @@ def test_in_c(program: Path, name: str) -> None:
         text=True,
         timeout=100,
         check=False,
-        # The guard is what we test; the sanitizer must not take its signal first.
-        env={**os.environ, "ASAN_OPTIONS": "handle_sigbus=0:abort_on_error=0"},
+        env={**os.environ, **builds.ASAN.environment},
     )
     assert done.returncode == 0, done.stderr
 

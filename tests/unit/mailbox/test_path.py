@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from prove.mutants import CSRC, ROOT, Edit, Mutant, mailbox_sources, mutated_sources
+from prove.mutants import CSRC, Edit, Mutant, mutated_sources
+from sanitize import builds
 
 WRAPPED = ("malloc", "calloc", "realloc", "sys_liveness")
+PATH = builds.Tool("path", ("-O2", *(f"-Wl,--wrap={name}" for name in WRAPPED)))
 SKIPPED = 77
 STAMP = "    *ts = stamp(s, op->count);\n"
 MUTANTS = {
@@ -24,25 +24,11 @@ MUTANTS = {
 }
 
 
-def built(sources: Path, to: Path) -> Path:
-    compiler = os.environ.get("CC") or shutil.which("cc")
+def built(sources: Path) -> Path:
+    compiler = builds.compiler()
     if not compiler:
         pytest.skip("no C compiler")
-    program = to / "test_path"
-    core = map(str, mailbox_sources(sources))
-    done = subprocess.run(
-        [
-            *(compiler, "-std=c11", "-O2", "-pthread", "-Wall", "-Wextra", "-Werror"),
-            *("-I", str(sources), "-o", str(program)),
-            *(f"-Wl,--wrap={name}" for name in WRAPPED),
-            *(str(ROOT / "tests" / "c" / "test_path.c"), *core, "-lrt"),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return program
+    return builds.build("test_path", PATH, [builds.C_TESTS / "test_path.c"], compiler, sources)
 
 
 def run(program: Path) -> subprocess.CompletedProcess[str]:
@@ -52,10 +38,8 @@ def run(program: Path) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def test_a_message_costs_no_allocation_no_page_fault_and_no_call_but_the_futex(
-    tmp_path: Path,
-) -> None:
-    done = run(built(CSRC, tmp_path))
+def test_a_message_costs_no_allocation_no_page_fault_and_no_call_but_the_futex() -> None:
+    done = run(built(CSRC))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "page faults 0 0, allocations 0 0" in done.stdout
 
@@ -63,6 +47,6 @@ def test_a_message_costs_no_allocation_no_page_fault_and_no_call_but_the_futex(
 @pytest.mark.parametrize("sign", MUTANTS)
 def test_what_it_should_not_cost_would_be_noticed(tmp_path: Path, sign: str) -> None:
     mutant = Mutant("costly-path", "bounded time", (MUTANTS[sign],))
-    done = run(built(mutated_sources(mutant, tmp_path), tmp_path))
+    done = run(built(mutated_sources(mutant, tmp_path)))
     assert done.returncode != 0
     assert sign in done.stdout + done.stderr
