@@ -25,13 +25,16 @@ setup(
         *(package for room in ROOMS for package in room_packages(room)),
     ],
     package_dir={"": "src", **{f"shmcast.{room}": room for room in ROOMS}},
-    package_data={"shmcast": ["py.typed", "*.pyi"]},
+    package_data={
+        "shmcast": ["py.typed", "*.pyi"],
+        "shmcast.pipeline.report": ["*.j2", "*.css"],
+    },
     cffi_modules=["csrc/build_ffi.py:ffibuilder"],
     ext_modules=[
         Extension(
             "shmcast._fast",
-            sources=["csrc/python/fast.c"],
-            depends=["csrc/api.h", "csrc/api_types.h"],
+            sources=[f"csrc/python/{name}.c" for name in ("fast", "ends", "sending", "receiving")],
+            depends=["csrc/api.h", "csrc/api_types.h", "csrc/python/fast.h"],
             extra_compile_args=["-std=c11", "-O2"],
             py_limited_api=True,
         )

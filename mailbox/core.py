@@ -16,7 +16,11 @@ DEFAULT_TIMEOUT_S = 10.0
 
 
 class Protocol(enum.StrEnum):
-    """How receivers agree and order: docs/architecture.md has the differences."""
+    """How receivers agree on a message and its place.
+
+    `eager`, the default, needs no assumption on time; `crash` and `timing` wait out bounds on each
+    message, and are right while those hold for all, or for most receivers.
+    """
 
     CRASH = "crash"
     TIMING = "timing"
@@ -24,14 +28,17 @@ class Protocol(enum.StrEnum):
 
 
 class Late(enum.StrEnum):
-    """What an operation that took longer than its bound does, besides being counted and kept."""
+    """What an operation that took longer than its bound does, besides being counted and kept:
+    nothing (`count`), or DeadlineMissed (`raise`), by send when it is done, by receive at the next
+    call."""
 
     COUNT = "count"
-    RAISE = "raise"  # DeadlineMissed: by send when it is done, by receive at the next call
+    RAISE = "raise"
 
 
 class Overrun(NamedTuple):
-    """A bound that was broken."""
+    """A bound that was broken, and by how much. `kind` says which: a send that was late or
+    rejected, a delivery, a decision, or another receiver (then `timestamp` is its pid)."""
 
     time_ns: int  # when it was noticed
     timestamp: int  # of the message; of a late peer, its pid
@@ -68,6 +75,8 @@ PROTOCOL_CODES = {
 
 
 class CopyState(enum.Enum):
+    """A copy that has failed once has failed for good: it is replaced by a new one."""
+
     INTACT = "intact"
     FAILED = "failed"
 

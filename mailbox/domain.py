@@ -204,7 +204,11 @@ class Segments:
 
 
 class Domain(Closing):
-    """Several mailboxes in the same segments: one order, and sends to several of them at once."""
+    """Several mailboxes in the same segments: one order, and sends to several of them at once.
+
+    A send to several mailboxes is all or nothing, with one timestamp. Receivers of any of them
+    agree on the order of all messages that they have in common.
+    """
 
     def __init__(self, segments: Segments) -> None:
         self._segments = segments
@@ -220,6 +224,8 @@ class Domain(Closing):
         mode: int = 0o600,
         group: str | int | None = None,
     ) -> Self:
+        """Makes a domain without mailboxes, always with the protocol `eager`. `senders` are shared
+        by all its mailboxes."""
         if bounds is None:
             bounds = Bounds.default(copies=copies, message_bytes=1 << 20, protocol="eager")
         handle = create_handle(
@@ -242,18 +248,22 @@ class Domain(Closing):
 
     @classmethod
     def open(cls, name: str, *, timeout: float | None = 1.0) -> Self:
+        """One that exists; FileNotFoundError if there is none within `timeout` seconds."""
         return cls(Segments(name, open_handle(name, timeout)))
 
     @staticmethod
     def remove(name: str) -> None:
+        """Takes it away with all its mailboxes. Members get MailboxLost at their next step."""
         check(lib.sc_domain_remove(name_bytes(name)), name)
 
     @property
     def name(self) -> str:
+        """As given to `create`."""
         return self._segments.name
 
     @property
     def copies(self) -> list[CopyState]:
+        """The state of each copy; all mailboxes of a domain lie in the same ones."""
         return self._segments.copies()
 
     def create_mailbox(
@@ -266,6 +276,7 @@ class Domain(Closing):
         checksum: bool = True,
         evict: bool = False,
     ) -> Any:
+        """A new Mailbox in this domain; its arguments are those of `Mailbox.create`."""
         from shmcast.mailbox.mailbox import Mailbox
 
         box = create_box(
@@ -280,6 +291,7 @@ class Domain(Closing):
         return Mailbox(self._segments, name, box)
 
     def mailbox(self, name: str) -> Any:
+        """The Mailbox of that name; FileNotFoundError if there is none."""
         from shmcast.mailbox.mailbox import Mailbox
 
         box = check(
@@ -288,11 +300,13 @@ class Domain(Closing):
         return Mailbox(self._segments, name, box)
 
     def remove_mailbox(self, name: str) -> None:
+        """Takes one mailbox away. Its members get MailboxLost; its place may be used again."""
         what = f"{self.name}/{name}"
         box = check(lib.sc_mailbox_find(self._segments.require(), name_bytes(name)), what)
         check(lib.sc_mailbox_remove(self._segments.require(), box), what)
 
     def mailboxes(self) -> list[str]:
+        """Their names."""
         return list(self._names())
 
     def _names(self) -> Iterator[str]:
@@ -305,6 +319,7 @@ class Domain(Closing):
                 check(code, self.name)
 
     def sender(self, *, timeout: float | None = 1.0, late: Late | str = Late.COUNT) -> Sender:
+        """Takes a sender's place. Say with each send to which mailboxes, with `to=`."""
         return Sender(self._segments, None, timeout, Late(late))
 
     def replace(self, timeout: float | None = 10.0) -> int:
@@ -316,4 +331,5 @@ class Domain(Closing):
         return self._segments.reap()
 
     def close(self) -> None:
+        """Ends this handle, and the senders and receivers made from it. The domain stays."""
         self._segments.close()

@@ -34,7 +34,14 @@ _PROTOCOLS = {code: protocol for protocol, code in PROTOCOL_CODES.items()}
 
 
 class Mailbox(Closing):
-    """Replicated in several segments; survives the loss of all but one."""
+    """Ordered messages from many senders to many receivers, through shared memory.
+
+    It lies in several segments, its copies, and survives the loss of all but one. Every receiver
+    gets every message that is sent after it has joined, and all get them in the same order. Made
+    with `create`, used from other processes with `open`, gone with `remove`; closing a handle
+    leaves the mailbox as it is. A handle belongs to the process that opened it: open again after
+    a fork.
+    """
 
     def __init__(self, segments: Segments, name: str, box: int) -> None:
         self._segments = segments
@@ -63,9 +70,15 @@ class Mailbox(Closing):
         checksum: bool = True,
         evict: bool = False,
     ) -> Self:
-        """Makes a mailbox by itself. `capacity` is in messages per sender, rounded up to a power
-        of two; `mode` and `group` say who may use it; with `evict` a receiver that holds up the
-        senders longer than its bound loses its place."""
+        """Makes a mailbox by itself; FileExistsError if there is one of that name.
+
+        Memory is allocated whole, now: about copies · senders · capacity · message_size bytes.
+        `capacity` is in messages per sender, rounded up to a power of two; `senders` (8) and
+        `receivers` (16) are places, free again when their holder has closed or died. `mode`
+        (0o600: the owner alone) and `group` say who may use it. Without `checksum` damaged
+        payloads are not noticed. With `evict` a receiver that holds up the senders longer than its
+        bound loses its place.
+        """
         chosen = Protocol(protocol)
         if bounds is None:
             bounds = Bounds.default(
@@ -100,7 +113,8 @@ class Mailbox(Closing):
 
     @classmethod
     def open(cls, name: str, *, timeout: float | None = 1.0) -> Self:
-        """A mailbox by itself, or ``"domain/mailbox"``."""
+        """One that exists: by itself, or ``"domain/mailbox"``. FileNotFoundError if there is none
+        within `timeout` seconds."""
         domain, _, inner = name.partition("/")
         segments = Segments(domain, open_handle(domain, timeout))
         try:
@@ -115,7 +129,7 @@ class Mailbox(Closing):
 
     @staticmethod
     def remove(name: str) -> None:
-        """Members that still use it get MailboxLost at their next step."""
+        """Takes the mailbox away. Members that still use it get MailboxLost at their next step."""
         domain, _, inner = name.partition("/")
         if not inner:
             check(lib.sc_domain_remove(name_bytes(name)), name)
@@ -124,6 +138,7 @@ class Mailbox(Closing):
             opened.remove_mailbox(inner)
 
     def sender(self, *, timeout: float | None = 1.0, late: Late | str = Late.COUNT) -> Sender:
+        """Takes a sender's place, waiting for a free one for `timeout` seconds at most."""
         return Sender(self._segments, self._box, timeout, Late(late))
 
     def receiver(
@@ -133,17 +148,21 @@ class Mailbox(Closing):
         wait: Wait | str = Wait.ADAPTIVE,
         late: Late | str = Late.COUNT,
     ) -> Receiver:
-        """Joins. Whatever is sent after this returns is received."""
+        """Joins. Whatever is sent after this returns is received; there is no history.
+
+        `wait` says how to wait for messages, `late` what to do about broken bounds.
+        """
         size = self.message_size
         return Receiver(self._segments, self._box, size, timeout, wait=Wait(wait), late=Late(late))
 
     @property
     def index(self) -> int:
-        """In its domain."""
+        """Its number in its domain."""
         return self._box
 
     @property
     def copies(self) -> list[CopyState]:
+        """The state of each copy. A failed one stays failed until `replace` makes a new one."""
         return self._segments.copies()
 
     def replace(self, timeout: float | None = 10.0) -> int:
@@ -155,7 +174,7 @@ class Mailbox(Closing):
         return self._segments.reap()
 
     def stats(self) -> MailboxStats:
-        """Read from shared memory; costs the writers nothing."""
+        """Counters, worst times and bounds, read from shared memory; costs the writers nothing."""
         params = self._segments.params  # owns the memory that `bounds` lies in
         bounds = params.bounds
         timing = self.protocol is Protocol.TIMING
@@ -212,4 +231,5 @@ class Mailbox(Closing):
         return self._segments
 
     def close(self) -> None:
+        """Ends this handle, its senders and its receivers. The mailbox stays: see `remove`."""
         self._segments.close()

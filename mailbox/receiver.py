@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import enum
 import queue
@@ -12,9 +11,6 @@ import weakref
 from collections.abc import AsyncIterator, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
-
-import numpy as np
-import numpy.typing as npt
 
 from shmcast._fast import ReceivingEnd
 from shmcast._native import ffi, lib
@@ -35,6 +31,10 @@ from shmcast.mailbox.core import (
 from shmcast.mailbox.records import Batch, Message
 
 if TYPE_CHECKING:
+    import asyncio
+
+    import numpy.typing as npt
+
     from shmcast.mailbox.domain import Segments
 
 _view = lib.sc_view
@@ -60,7 +60,7 @@ def _free(receiver: Any, segments: Segments) -> None:
 
 
 class View:
-    """A message read where it lies. Valid inside its block only."""
+    """A message read where it lies: `data` is its memory, read-only, valid inside its block."""
 
     __slots__ = ("data", "sender", "sequence", "timestamp")
 
@@ -69,8 +69,11 @@ class View:
         self.timestamp, self.sender, self.sequence = timestamp, sender, sequence
 
     def array(
-        self, dtype: npt.DTypeLike = np.uint8, shape: int | Sequence[int] = -1
+        self, dtype: npt.DTypeLike = "uint8", shape: int | Sequence[int] = -1
     ) -> npt.NDArray[Any]:
+        """The message as an array. Copy what is to outlive the block."""
+        import numpy as np  # late, as in records.py
+
         flat = np.frombuffer(self.data, dtype=dtype)
         return flat if shape == -1 else flat.reshape(shape)
 
@@ -110,8 +113,13 @@ class _ViewBlock:
 
 
 class Receiver(ReceivingEnd, Closing):
-    """One member of a mailbox's group. Threads may share it; they take turns. receive() is in
-    csrc/python; it fetches messages in advance."""
+    """A member of a mailbox: it gets every message that is sent after it has joined, in the one
+    order, until it is closed.
+
+    Threads may share it; they take turns. Iterating over it is endless, with `for` and with
+    `async for`. Messages are fetched in advance. A sender waits for the slowest living receiver,
+    so one that is no longer read should be closed.
+    """
 
     def __init__(
         self,
@@ -148,13 +156,18 @@ class Receiver(ReceivingEnd, Closing):
         raise error_from(code, self.name)
 
     def receive_many(self, max: int = _BATCH, *, timeout: float | None = None) -> Batch:
-        """What is there: at least one, at most `max` and at most 256."""
+        """What is there: at least one message, at most `max`, at most 256, and no more than fit
+        into 256 KiB together; TimeoutError if none comes in time."""
         if max < 1:
             raise ValueError(f"{self.name}: max must be at least 1, not {max}")
         return Batch(*self._receive_many(max, timeout))
 
     def view(self, *, timeout: float | None = None) -> _ViewBlock:
-        """The next message without copying. Senders wait for the slot while the block lasts."""
+        """The next message without copying, as a block: ``with receiver.view() as message: …``.
+
+        Senders wait for the slot while the block lasts. Leaving the block raises if what was read
+        may be wrong, because its copy died or this receiver was evicted meanwhile.
+        """
         deadline = DEFAULT_DEADLINE if timeout is None else deadline_in(timeout)
         return _ViewBlock(self, deadline)
 
@@ -174,7 +187,7 @@ class Receiver(ReceivingEnd, Closing):
         return overruns_of(lib.sc_receiver_overruns, self._handle(), self.name)
 
     def leave(self, *, timeout: float | None = None) -> list[Message]:
-        """Leaves the group, after reading what was sent before."""
+        """Leaves, and returns what was sent before and not yet received."""
         check(lib.sc_receiver_leave(self._handle()), self.name)
         end = time.monotonic() + (DEFAULT_TIMEOUT_S if timeout is None else timeout)
         rest: list[Message] = []
@@ -195,7 +208,10 @@ class Receiver(ReceivingEnd, Closing):
                 continue
 
     async def areceive(self, *, timeout: float | None = None) -> Message:
-        """Like receive(), without blocking the event loop."""
+        """Like receive(), without blocking the event loop. Without a timeout it waits for ever.
+        A task that is cancelled while it waits has taken no message."""
+        import asyncio
+
         async with asyncio.timeout(timeout):
             while True:
                 with contextlib.suppress(TimeoutError):
@@ -209,6 +225,7 @@ class Receiver(ReceivingEnd, Closing):
             yield await self.areceive()
 
     def close(self) -> None:
+        """Leaves at once; what it has not received is dropped."""
         receiver, self._receiver = self._receiver, None
         waiter, self._waiter = self._waiter, None
         if waiter is not None:
@@ -233,6 +250,8 @@ class _Waiter:
 
     def ask(self) -> asyncio.Future[None]:
         """Done when there is something to receive, unless another took it."""
+        import asyncio
+
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._asked.put(future)
         return future

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from struct import Struct
-from typing import NamedTuple, overload
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 from shmcast._fast import connect, messages_of
 from shmcast._native import ffi, lib
 from shmcast.mailbox.core import CopyState, address_of
 from shmcast.realtime.histogram import EMPTY, Histogram
 
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
 
 class Receipt(NamedTuple):
-    """A send that is over."""
+    """A send that is over: its place in the one order.
+
+    `timestamp` is in ns; `sequence` counts this sender's messages from 0; `position` is where it
+    lies in the sender's ring, for `Sender.confirm`.
+    """
 
     timestamp: int  # ns
     sequence: int  # counts this sender's messages, from 0
@@ -24,6 +29,9 @@ class Receipt(NamedTuple):
 
 
 class Message(NamedTuple):
+    """What a receiver gets. `timestamp` (ns) and `sender` together are its place in the one order;
+    `sequence` counts that sender's messages from 0."""
+
     data: bytes
     timestamp: int  # ns; with `sender` it gives the one order
     sender: int
@@ -34,7 +42,8 @@ _INFO = Struct("5Q")  # struct sc_message: timestamp, sequence, sender, bytes, o
 
 
 class Batch(Sequence[Message]):
-    """Messages that came together. Payloads are ready; the rest is unpacked when asked for."""
+    """Messages that came together: a sequence of `Message`. `payloads` is a tuple of their bytes,
+    ready; the rest is unpacked when asked for."""
 
     __slots__ = ("_words", "payloads")
     WORDS = _INFO.size // 8
@@ -45,6 +54,9 @@ class Batch(Sequence[Message]):
 
     @property
     def timestamps(self) -> npt.NDArray[np.uint64]:
+        """Of all messages, in ns, as an array."""
+        import numpy as np  # late: a fifth of a second that most processes do not need
+
         return np.frombuffer(self._words, dtype=np.uint64)[0 :: self.WORDS]
 
     def messages(self) -> list[Message]:
@@ -79,6 +91,12 @@ class Batch(Sequence[Message]):
 
 
 class SenderStats(NamedTuple):
+    """One sender's place: what was sent from it, by all its holders; `pid` is 0 if nobody holds it.
+
+    `rejected` were decided against, `full` found no room in time, `late` took longer than their
+    bound; `worst_ns` and `histogram` are completion times.
+    """
+
     pid: int
     operations: int
     messages: int
@@ -91,6 +109,9 @@ class SenderStats(NamedTuple):
 
 
 class ReceiverStats(NamedTuple):
+    """One receiver: what it got, how far behind it is (`depth`), and how late it was. Times are
+    from a message's timestamp to its delivery; `late` counts those beyond their bound."""
+
     pid: int
     messages: int
     bytes: int
@@ -109,6 +130,12 @@ class ReceiverStats(NamedTuple):
 
 
 class MailboxStats(NamedTuple):
+    """Figures of a mailbox, and the bounds to compare them with.
+
+    A send should take `send_bound_ns` at most. A delivery is late when it comes more than
+    `latency_bound_ns` + `receive_bound_ns` after its timestamp. The senders are the domain's.
+    """
+
     copies: list[CopyState]
     senders: list[SenderStats]
     receivers: list[ReceiverStats]

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import weakref
 from collections.abc import Iterable, Sequence
 from struct import Struct
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, cast
-
-import numpy as np
-import numpy.typing as npt
 
 from shmcast._fast import SendingEnd
 from shmcast._native import ffi, lib
@@ -31,6 +27,8 @@ from shmcast.mailbox.core import (
 from shmcast.mailbox.records import Receipt
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from shmcast.mailbox.domain import Segments
 
 _receipt_words = Struct("3Q").unpack_from
@@ -44,16 +42,21 @@ def _free(sender: Any, segments: Segments) -> None:
 
 
 class Loan:
-    """A slot of the first copy, lent to be written in place."""
+    """A slot of the first copy, lent to be written in place: `data` is its memory.
+
+    `receipt` is there when the block has ended and the message is sent.
+    """
 
     def __init__(self, data: memoryview) -> None:
         self.data = data
         self.receipt: Receipt | None = None
 
     def array(
-        self, dtype: npt.DTypeLike = np.uint8, shape: int | Sequence[int] = -1
+        self, dtype: npt.DTypeLike = "uint8", shape: int | Sequence[int] = -1
     ) -> npt.NDArray[Any]:
         """The slot as an array. Do not use it after the block has ended."""
+        import numpy as np  # late, as in records.py
+
         flat = np.frombuffer(self.data, dtype=dtype)
         return flat if shape == -1 else flat.reshape(shape)
 
@@ -93,7 +96,10 @@ class _LoanBlock:
 
 
 class Sender(SendingEnd, Closing):
-    """One lane of the domain. Threads may share it; they take turns. send() is in csrc/python."""
+    """A sender's place in a mailbox or a domain, until it is closed.
+
+    Threads may share it; they take turns. Its messages are delivered in the order of its sends.
+    """
 
     def __init__(
         self,
@@ -124,7 +130,7 @@ class Sender(SendingEnd, Closing):
 
     @property
     def id(self) -> int:
-        """As in Message.sender."""
+        """Its number, as receivers see it in `Message.sender`."""
         return int(lib.sc_sender_id(self._handle()))
 
     def _handle(self) -> Any:
@@ -177,7 +183,7 @@ class Sender(SendingEnd, Closing):
         timeout: float | None = None,
         to: str | Iterable[str] | None = None,
     ) -> Receipt:
-        """One operation: all of them or none, in a row, with consecutive timestamps.
+        """Sends them in one operation: all of them or none, in a row, with consecutive timestamps.
 
         In `crash` and `timing` a batch is sent one by one: Rejected may come after the first few.
         """
@@ -185,7 +191,10 @@ class Sender(SendingEnd, Closing):
         return self._send_many(boxes or self._destinations(to), messages, timeout)
 
     def loan(self, size: int, *, timeout: float | None = None, to: str | None = None) -> _LoanBlock:
-        """A slot to write into without copying; see Loan."""
+        """A slot to write into without copying, as a block: ``with sender.loan(n) as slot: …``.
+
+        The message is sent when the block ends, and dropped if it raises. One loan at a time.
+        """
         boxes = (self._boxes if to is None else 0) or self._destinations(to)
         if boxes & (boxes - 1):
             raise ValueError(f"{self.name}: a loan goes to one mailbox")
@@ -210,10 +219,13 @@ class Sender(SendingEnd, Closing):
         timeout: float | None = None,
         to: str | Iterable[str] | None = None,
     ) -> Receipt:
-        """A send takes a microsecond unless the lane is full; only then a thread waits."""
+        """Like send(), without blocking the event loop: a send takes a microsecond unless the lane
+        is full, and only then a thread waits."""
         try:
             return self.send(data, timeout=0, to=to)
         except MailboxFull:
+            import asyncio
+
             return await asyncio.to_thread(self.send, data, timeout=timeout, to=to)
 
     def close(self) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from shmcast.errors import (
+    ConfigError,
     CopyFailed,
     Corrupt,
     DeadlineMissed,
@@ -10,6 +13,7 @@ from shmcast.errors import (
     MailboxFull,
     MailboxLost,
     MessageTooLarge,
+    NoQuorum,
     NotPermitted,
     PeerDead,
     Rejected,
@@ -23,11 +27,16 @@ from shmcast.mailbox.records import Batch, Message, Receipt
 from shmcast.mailbox.sender import Loan, Sender
 from shmcast.realtime.bounds import Bounds
 
+if TYPE_CHECKING:
+    from shmcast.multicast.run.cluster import Cluster
+
 __version__ = "0.1.0"
 
 __all__ = [
     "Batch",
     "Bounds",
+    "Cluster",
+    "ConfigError",
     "CopyFailed",
     "CopyState",
     "Corrupt",
@@ -41,6 +50,7 @@ __all__ = [
     "MailboxLost",
     "Message",
     "MessageTooLarge",
+    "NoQuorum",
     "NotPermitted",
     "Overrun",
     "PeerDead",
@@ -53,3 +63,12 @@ __all__ = [
     "View",
     "Wait",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """`Cluster` brings in every protocol: only who asks for it pays."""
+    if name == "Cluster":
+        from shmcast.multicast.run.cluster import Cluster
+
+        return Cluster
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""csrc/python/fast.c: the calls that must be fast."""
+"""csrc/python: the calls that must be fast."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -16,7 +16,15 @@ class SendingEnd:
         *,
         timeout: float | None = None,
         to: str | Iterable[str] | None = None,
-    ) -> Receipt: ...
+    ) -> Receipt:
+        """`Sender.send`. Returns when every receiver will get the message, or raises and none will.
+
+        `to` names one or several mailboxes of a domain. Without a timeout it gives up after ten
+        seconds. Raises MailboxFull (no room in time), Rejected (this process was too slow, and the
+        receivers decided against it), MessageTooLarge, MailboxLost. In `crash` and `timing` its
+        word holds while everyone keeps the bounds; `confirm` waits for the receivers' decision.
+        """
+
     def _send(self, boxes: int, data: bytes | memoryview, timeout: float | None, /) -> Receipt: ...
     def _send_many(
         self, boxes: int, messages: Sequence[bytes], timeout: float | None, /
@@ -24,7 +32,10 @@ class SendingEnd:
 
 class ReceivingEnd:
     def _bind(self, handle: int, message_bytes_max: int, waits: bool, /) -> None: ...
-    def receive(self, *, timeout: float | None = None) -> Message: ...
+    def receive(self, *, timeout: float | None = None) -> Message:
+        """`Receiver.receive`: the next message in the one order. TimeoutError if none comes in
+        time; without a timeout it gives up after ten seconds. MailboxLost when no copy is left."""
+
     def _receive_many(
         self, most: int, timeout: float | None, /
     ) -> tuple[tuple[bytes, ...], bytes]: ...

@@ -41,6 +41,10 @@ class PeerDead(ShmcastError):
     """A process that this operation needs is dead."""
 
 
+class NoQuorum(ShmcastError):
+    """Too few replicas of a group are alive: it orders nothing until a majority is back."""
+
+
 class NotPermitted(ShmcastError, PermissionError):
     """The operating system or the mailbox's mode does not allow it."""
 
@@ -51,6 +55,10 @@ class Incompatible(ShmcastError):
 
 class Corrupt(ShmcastError):
     """Bytes that no shmcast process can have written."""
+
+
+class ConfigError(ShmcastError, ValueError):
+    """A cluster.toml that says something wrong: its line, and what to write instead."""
 
 
 # What the C core returns (enum sc_error in csrc/api.h), what it means, and what to do next.
