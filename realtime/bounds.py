@@ -30,7 +30,13 @@ class InconsistentBounds(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Constants for one copy, and the number of copies."""
+    """How long each step may take on one copy, and how many copies there are; in ns.
+
+    Everything else follows by the paper's formulas: Δs, the longest send (`send_ns`), Δr, the
+    longest receive (`receive_ns`), and when a message is delivered (`latency_ns`). A mailbox is
+    created with its bounds and keeps them. `default` is generous; `shmcast calibrate` measures
+    what a machine needs; `for_latency` starts from the latency that is wanted.
+    """
 
     copies: int
     write_ns: int  # δs: writing one message into one copy

@@ -23,10 +23,11 @@ from typing import Any, NamedTuple
 from shmcast.realtime.bounds import NS_PER_MS, Bounds
 from shmcast.realtime.histogram import WORDS, Histogram
 
-FORMAT = 1
+FORMAT = 2
 SIZED = ("write", "read")  # these depend on the size of the message
 FIXED = ("flag", "decide", "clear", "wake")
-_LIMIT_S = 10.0  # of one measurement
+_LIMIT_S = 5.0  # of one measurement; what takes long gets fewer samples
+BUSY = 0.1  # others may use so much of a machine that is called idle
 
 
 class Point(NamedTuple):
@@ -105,6 +106,7 @@ class Calibration:
     machine: Machine
     created_s: int
     epsilon_ns: int
+    others: float  # share of the machine that other programs used while it was meant to be idle
     points: dict[Point, Histogram]
 
     @property
@@ -119,6 +121,7 @@ class Calibration:
             "machine": asdict(self.machine),
             "created_s": self.created_s,
             "epsilon_ns": self.epsilon_ns,
+            "others": self.others,
             "points": [
                 {**point._asdict(), "most_ns": h.most_ns, "counts": [list(p) for p in h.pairs()]}
                 for point, h in sorted(self.points.items())
@@ -133,7 +136,7 @@ class Calibration:
         """Raises ValueError for anything that this program did not write."""
         try:
             if raw["format"] != FORMAT:
-                raise ValueError(f"format {raw['format']}, not {FORMAT}")
+                raise ValueError(f"format {raw['format']}, not {FORMAT}: calibrate again")
             points = {}
             for p in raw["points"]:
                 if any(not 0 <= b < WORDS or c < 0 for b, c in p["counts"]):
@@ -141,7 +144,7 @@ class Calibration:
                 key = Point(p["step"], p["size"], p["cold"], p["kernel_class"], p["load"])
                 points[key] = Histogram.sparse(p["counts"], p["most_ns"])
             machine = Machine(**raw["machine"])
-            found = cls(machine, raw["created_s"], raw["epsilon_ns"], points)
+            found = cls(machine, raw["created_s"], raw["epsilon_ns"], raw["others"], points)
             number = raw["number"]
         except (KeyError, TypeError, IndexError) as error:
             raise ValueError(f"not a calibration: {error!r}") from None
@@ -188,7 +191,8 @@ class Calibration:
             if h is None:
                 raise ValueError(
                     f"nothing was measured for {step} of {size} bytes in class {kernel_class}: "
-                    "run `shmcast calibrate` with a larger --message-size"
+                    "run `shmcast calibrate` with a --message-size that covers it, as a user who "
+                    "may use this class"
                 )
             return max(1, int(h.percentile(percentile) * margin))
 
@@ -213,15 +217,30 @@ def calibrate(
     load: Callable[[Sequence[str]], AbstractContextManager[object]],
     epsilon: Callable[[], int],
     progress: Callable[[Point], None] = lambda _: None,
+    others: Callable[[], float] | None = None,
 ) -> Calibration:
-    """Runs the plan. `progress` is told before each measurement."""
+    """Runs the plan. `progress` is told before each measurement. `others` is the processor time
+    that other programs have used so far, in seconds of the whole machine."""
     points: dict[Point, Histogram] = {}
+    others, share = others or others_s, 0.0
     for name, group in _by_load(plan.points()):
         with load([] if name == "idle" else name.split("+")):
+            started, used = time.monotonic(), others()
             for point in group:
                 progress(point)
                 points[point] = measure(point, plan.samples_of(point), _LIMIT_S)
-    return Calibration(this_machine(), int(time.time()), epsilon(), points)
+            if name == "idle":
+                took = max(1e-3, time.monotonic() - started) * (os.cpu_count() or 1)
+                share = round(min(1.0, max(0.0, (others() - used) / took)), 3)
+    return Calibration(this_machine(), int(time.time()), epsilon(), share, points)
+
+
+def others_s() -> float:
+    """Processor time that was not ours since the machine was started, stolen time included."""
+    user, nice, system, _, _, *rest = map(int, _first_line("/proc/stat").split()[1:9])
+    mine = os.times()
+    busy = (user + nice + system + sum(rest)) / os.sysconf("SC_CLK_TCK")
+    return busy - mine.user - mine.system
 
 
 def _by_load(points: Sequence[Point]) -> Iterator[tuple[str, list[Point]]]:

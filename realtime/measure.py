@@ -11,13 +11,15 @@ from shmcast.realtime.board import CAUSES
 from shmcast.realtime.histogram import WORDS, Histogram
 
 STEPS = ("write", "flag", "decide", "read", "clear", "wake")
-CLASSES = {"other": 0, "fifo": 1}
+CLASSES = {"other": 0, "fifo": 1, "deadline": 2}
 FIFO_PRIORITY = 40
+_DEADLINE_RUNTIME_NS, _DEADLINE_PERIOD_NS = 9_000_000, 10_000_000
 _FROM_NOW = 1 << 63
 
 
 def _platform(target: Any, kernel_class: str) -> None:
     target.wanted_class, target.priority, target.cpu = CLASSES[kernel_class], FIFO_PRIORITY, -1
+    target.runtime_ns, target.period_ns = _DEADLINE_RUNTIME_NS, _DEADLINE_PERIOD_NS
 
 
 def step(

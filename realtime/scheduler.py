@@ -44,11 +44,15 @@ class Overrun(enum.StrEnum):
 
 
 class OnMiss(enum.StrEnum):
+    """What a deadline that was missed does besides."""
+
     COUNT = "count"  # counted and traced
     RAISE = "raise"  # Scheduler.check() raises DeadlineMissed, and so does leaving the block
 
 
 class KernelClass(enum.StrEnum):
+    """The kernel's scheduling class of the dispatcher's thread."""
+
     AUTO = "auto"  # SCHED_FIFO where permitted
     FIFO = "fifo"
     DEADLINE = "deadline"
@@ -69,7 +73,7 @@ class Native(NamedTuple):
 
 
 class Job(NamedTuple):
-    """What a Python callback is told."""
+    """What a Python callback is told: which task, when it was released, and its deadline."""
 
     task: str
     release_ns: int
@@ -77,6 +81,8 @@ class Job(NamedTuple):
 
 
 class Event(NamedTuple):
+    """Something that should not have happened to a task, with its probable causes."""
+
     time_ns: int
     task: str
     kind: str
@@ -86,7 +92,7 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """What to ask of the kernel."""
+    """What to ask of the kernel: scheduling class, priority, a core to itself, locked memory."""
 
     kernel: KernelClass | str = KernelClass.AUTO
     priority: int = 50
@@ -188,7 +194,12 @@ class _Python:
 
 
 class Scheduler:
-    """One schedule on one core. Its figures are in shared memory; see board.py."""
+    """One schedule of periodic tasks on one core, a block: ``with Scheduler("plant") as tasks: …``.
+
+    Add tasks, then `start` it; it is refused if they cannot all meet their deadlines. Work in C
+    (`Native`) runs in the dispatcher's thread, Python callbacks run below it. Its figures are in
+    shared memory, for any process to read.
+    """
 
     def __init__(
         self,
@@ -217,6 +228,7 @@ class Scheduler:
         overrun: Overrun | str = Overrun.SKIP,
         on_miss: OnMiss | str = OnMiss.COUNT,
     ) -> None:
+        """Before the start: a task, and its work in C or in Python."""
         if self._handle is not None:
             raise ValueError(f"{self.name}: tasks are added before the start")
         self._entries.append(_Entry(task, work, Overrun(overrun), OnMiss(on_miss)))
@@ -235,12 +247,15 @@ class Scheduler:
         return Supply(period * 9 // 10, period)
 
     def admission(self) -> Admission:
+        """Would it be admitted? With the response times, or the smallest change that would do."""
         native, background = self._split()
         return admit(native, self.policy, background=background, supply=self._supply())
 
     # Life.
 
     def start(self) -> Status:
+        """NotAdmitted names the task that does not fit, and the smallest change. The Status says
+        what the kernel gave: without a real-time class the schedule is soft."""
         if self._handle is not None:
             raise ValueError(f"{self.name}: it has been started already")
         admission = self.admission()
@@ -393,13 +408,18 @@ class Scheduler:
 
     def close(self) -> None:
         """Ends its threads and removes its figures. Idempotent."""
+        self._stop()
         handle, self._handle = self._handle, None
-        if handle is None or os.getpid() != self._owner_pid:
+        if handle is not None and os.getpid() == self._owner_pid:
+            lib.sc_rt_free(handle)
+
+    def _stop(self) -> None:
+        """No job runs any more, and all that was to be counted and traced is. Idempotent."""
+        if self._handle is None or os.getpid() != self._owner_pid:
             return
-        lib.sc_rt_stop(handle)
+        lib.sc_rt_stop(self._handle)
         if self._python is not None:
             self._python.join()
-        lib.sc_rt_free(handle)
 
     def __enter__(self) -> Self:
         return self
@@ -412,6 +432,7 @@ class Scheduler:
     ) -> None:
         try:
             if kind is None and self._handle is not None:
+                self._stop()  # or the last job's miss might be traced a moment too late
                 self.check()
         finally:
             self.close()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -13,10 +14,10 @@ from hypothesis import strategies as st
 
 from shmcast.realtime.admission import Supply, admit
 from shmcast.realtime.demand import overload
-from shmcast.realtime.fixed_priority import response_times
+from shmcast.realtime.fixed_priority import response_time, response_times
 from shmcast.realtime.simulate import simulate
 from shmcast.realtime.table import NoTable, build, violations
-from shmcast.realtime.tasks import Task, utilisation
+from shmcast.realtime.tasks import Task, by_priority, utilisation
 
 PERIODS = (4, 5, 6, 8, 10, 12, 15, 20)
 
@@ -114,6 +115,60 @@ def test_response_times_are_exact_when_all_start_together(tasks: list[Task]) -> 
 def test_the_demand_test_is_exact_when_all_start_together(tasks: list[Task]) -> None:
     outcome = simulate(tasks, policy="edf", horizon_ns=horizon(tasks))
     assert (overload(tasks) is None) == (sum(outcome.misses.values()) == 0)
+
+
+def begun_before(blocker: Task | None, tasks: Sequence[Task]) -> list[Task]:
+    """All released together, one tick after the job that is then in the way has begun."""
+    return [replace(t, offset_ns=int(blocker is not None and t is not blocker)) for t in tasks]
+
+
+@given(tasks=task_sets(plain=True))
+@settings(deadline=None, max_examples=300)
+def test_response_times_without_preemption_are_exact(tasks: list[Task]) -> None:
+    """The dispatcher's own mode: what the analysis fears really happens."""
+    if utilisation(tasks) > 1:
+        return
+    found, order = response_times(tasks, preemptive=False), by_priority(tasks)
+    for i, task in enumerate(order):
+        blocker = max(order[i + 1 :], key=lambda t: t.work_ns, default=None)
+        outcome = simulate(
+            begun_before(blocker, tasks),
+            policy="fixed",
+            horizon_ns=horizon(tasks),
+            preemptive=False,
+        )
+        response = found[task.name]
+        if response is None:  # full load, and something in the way: it only gets later
+            continue
+        if response <= task.deadline_ns:
+            assert outcome.worst_ns[task.name] == response
+        else:
+            assert outcome.misses[task.name] > 0
+
+
+@given(tasks=task_sets(plain=True))
+@settings(deadline=None, max_examples=300)
+def test_what_edf_without_preemption_refuses_can_really_miss(tasks: list[Task]) -> None:
+    over = overload(tasks, preemptive=False)
+    if over is None:
+        return
+    later = [t for t in tasks if t.deadline_ns > over]
+    blocker = max(later, key=lambda t: t.work_ns, default=None) if over else None
+    outcome = simulate(
+        begun_before(blocker, tasks), policy="edf", horizon_ns=horizon(tasks), preemptive=False
+    )
+    assert sum(outcome.misses.values()) > 0
+
+
+def test_a_needlessly_pessimistic_analysis_would_be_caught() -> None:
+    """A tick of blocking too many: the simulation never gets that late."""
+    low = Task(name="low", work_ns=4, period_ns=20)
+    high = Task(name="high", work_ns=2, period_ns=10)
+    outcome = simulate(
+        begun_before(low, [low, high]), policy="fixed", horizon_ns=40, preemptive=False
+    )
+    assert outcome.worst_ns["high"] == response_time(high, [], 4 - 1) == 5
+    assert outcome.worst_ns["high"] < (response_time(high, [], 4) or 0)
 
 
 @given(st.lists(st.tuples(st.integers(1, 6), st.sampled_from(PERIODS)), min_size=1, max_size=5))

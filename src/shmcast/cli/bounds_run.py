@@ -1,7 +1,8 @@
-"""One cell of ``shmcast bench bounds``: a mailbox, a process that sends, a process that receives,
-both timed in C, and whatever else the cell asks for. The same file is the worker:
+"""What ``shmcast bench bounds`` measures: a mailbox with a process that sends, a process that
+receives, both timed in C, and others that are connected. The same file is the worker, which does
+one row of operations for every number that it is told:
 
-    python -m shmcast.cli.bounds_run ROLE NAME OPERATIONS KERNEL_CLASS GAP_NS
+    python -m shmcast.cli.bounds_run ROLE NAME GAP_NS
 """
 
 from __future__ import annotations
@@ -9,25 +10,30 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import reduce
+from types import TracebackType
+from typing import Any, NamedTuple, Self
 
 from shmcast._native import lib
+from shmcast.cli.demo.interrupts import uninterrupted
+from shmcast.errors import Rejected
 from shmcast.mailbox import faults
 from shmcast.mailbox.mailbox import Mailbox
+from shmcast.mailbox.records import ReceiverStats
 from shmcast.realtime.bounds import NS_PER_MS, Bounds
 from shmcast.realtime.histogram import Histogram
-from shmcast.realtime.load import Load
 from shmcast.realtime.measure import Driven, drive
 
-PATIENCE_S = 120.0
+PATIENCE_S = 120.0  # of one row of operations
 SIZE = 64
-CAPACITY = 4096
-SENDERS = 64
+CAPACITY = 4096  # so many are under way at once: the timed protocols wait out a bound on each
+SENDERS = 36
+_VICTIM_GAP_NS = 50_000
 
 
 class Cell(NamedTuple):
@@ -35,7 +41,6 @@ class Cell(NamedTuple):
     copies: int
     load: tuple[str, ...]
     operations: int
-    kernel_class: str = "other"
     connected: int = 2
     faults: bool = False  # a copy and a sending process are killed midway
 
@@ -43,23 +48,238 @@ class Cell(NamedTuple):
         load = "+".join(self.load) or "idle"
         extra = ", copy and process killed" if self.faults else ""
         extra += f", {self.connected} processes" if self.connected != 2 else ""
-        return f"{self.protocol}, n={self.copies}, {load}, {self.kernel_class}{extra}"
+        return f"{self.protocol}, n={self.copies}, {load}{extra}"
+
+
+class Round(NamedTuple):
+    send: Driven
+    receive: Driven
+    decided_against: int  # messages that the receiver saw rejected, also after their send
+    filled: int  # sent in the place of those, so that the receiver gets its number
+    violations: int
+    killed_after: float | None = None  # share of the messages that had come
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    cell: Cell
-    send: Driven
-    receive: Driven
-    violations: int
+    """All rounds of one cell."""
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            **self.cell._asdict(),
-            "violations": self.violations,
-            "send": figures(self.send),
-            "receive": figures(self.receive),
-        }
+    cell: Cell
+    rounds: tuple[Round, ...]
+
+    @property
+    def send(self) -> Driven:
+        return reduce(_add, (r.send for r in self.rounds))
+
+    @property
+    def receive(self) -> Driven:
+        return reduce(_add, (r.receive for r in self.rounds))
+
+    def count(self, name: str) -> int:
+        return sum(getattr(r, name) for r in self.rounds)
+
+
+def _add(a: Driven, b: Driven) -> Driven:
+    causes = {c: a.causes.get(c, 0) + b.causes.get(c, 0) for c in {*a.causes, *b.causes}}
+    return Driven(
+        a.operations + b.operations,
+        a.misses + b.misses,
+        a.rejected + b.rejected,
+        a.full + b.full,
+        a.bound_ns,
+        causes,
+        a.histogram + b.histogram,
+        a.error or b.error,
+    )
+
+
+def bounds_of(protocol: str, copies: int) -> Bounds:
+    """Short enough to be broken by an ordinary process under load, so that there is something to
+    see. In `crash` every receive takes n·δd, in `timing` n·δd is the lateness that a thread may
+    have: hence two values of δd."""
+    return Bounds(
+        copies=copies,
+        write_ns=NS_PER_MS // 5,
+        flag_ns=NS_PER_MS // 20,
+        decide_ns=4 * NS_PER_MS if protocol == "timing" else 2_000,
+        read_ns=NS_PER_MS // 5,
+        clear_ns=NS_PER_MS // 20,
+        poll_ns=NS_PER_MS,
+    )
+
+
+def receive_bound_ns(bounds: Bounds, protocol: str) -> int:
+    """Δr; in `eager` counted from the timestamp, so the send's share comes on top."""
+    extra = bounds.latency_ns("eager") if protocol == "eager" else 0
+    return bounds.receive_ns(protocol) + extra
+
+
+class Worker:
+    """A process that is ready, then told numbers of operations, and says a result for each."""
+
+    def __init__(self, role: str, name: str, gap_ns: int = 0) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "shmcast.cli.bounds_run", role, name, str(gap_ns)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+        )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def has_spoken(self, within_s: float) -> bool:
+        assert self._process.stdout
+        return bool(select.select([self._process.stdout], [], [], within_s)[0])
+
+    def hear(self) -> Any:
+        assert self._process.stdout
+        if not self.has_spoken(PATIENCE_S + 30):
+            raise TimeoutError("a worker said nothing for so long: is this machine overloaded?")
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"a worker ended with status {self._process.wait()}")
+        return json.loads(line)
+
+    def tell(self, operations: int) -> None:
+        assert self._process.stdin
+        self._process.stdin.write(f"{operations}\n")
+        self._process.stdin.flush()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+
+
+class Session:
+    """One mailbox with its processes, for as many rounds as wanted."""
+
+    def __init__(self, cell: Cell, number: int = 0) -> None:
+        self.cell = cell
+        self._name = f"bench-bounds-{os.getpid()}-{number}"
+        self._workers: list[Worker] = []
+        self._box: Mailbox | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            with uninterrupted():
+                self._begin(self.cell)
+            for worker in self._workers:
+                worker.hear()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    def _begin(self, cell: Cell) -> None:
+        self._box = Mailbox.create(
+            self._name,
+            copies=cell.copies,
+            message_size=SIZE,
+            capacity=CAPACITY,
+            protocol=cell.protocol,
+            senders=SENDERS,
+            bounds=bounds_of(cell.protocol, cell.copies),
+        )
+        for role in ["receive", "send"] + ["idle"] * (cell.connected - 2):
+            self._workers.append(Worker(role, self._name))
+        if cell.faults:
+            self._workers.append(Worker("send", self._name, _VICTIM_GAP_NS))
+
+    def _end(self) -> None:
+        with uninterrupted():
+            for worker in self._workers:
+                worker.kill()
+            if self._box is not None:
+                self._box.close()
+                Mailbox.remove(self._name)
+
+    def _receiver_stats(self) -> ReceiverStats:
+        assert self._box
+        return self._box.stats().receivers[0]
+
+    def run(self, operations: int, *, apart: bool = False) -> Round:
+        """Sends and receives at once; or `apart`, first all of the sends, which the lane must hold:
+        then neither end waits for the other, nor takes cache lines from it."""
+        receiver, sender, *others = self._workers
+        before = self._receiver_stats()
+        expected = operations * (2 if self.cell.faults else 1)  # of the victim as well
+        if not apart:
+            receiver.tell(expected)
+        sender.tell(operations)
+        killed_after = None
+        if self.cell.faults:
+            others[-1].tell(100 * operations)  # it never gets to its end
+            killed_after = self._kill_midway(others[-1], before, operations)
+        sent = _driven(sender.hear())
+        if apart:
+            receiver.tell(expected)
+        filled, end = self._fill_up(before.messages + expected), time.monotonic() + PATIENCE_S
+        received = _driven(receiver.hear())
+        while received.operations < expected and not received.error and time.monotonic() < end:
+            receiver.tell(expected - received.operations)  # nothing came for so long that it ended
+            filled += self._fill_up(before.messages + expected)
+            received = _add(received, _driven(receiver.hear()))
+        now = self._receiver_stats()
+        return Round(
+            sent,
+            received,
+            now.rejected - before.rejected,
+            filled,
+            now.violations - before.violations,
+            killed_after,
+        )
+
+    def _kill_midway(self, victim: Worker, before: ReceiverStats, operations: int) -> float:
+        """When half of the messages are decided, a copy and a process go; nobody is told."""
+        assert self._box
+        already, end = before.messages + before.rejected, time.monotonic() + PATIENCE_S
+        while True:
+            now = self._receiver_stats()
+            decided = now.messages + now.rejected - already
+            if decided >= operations // 2 or time.monotonic() > end:
+                break
+            time.sleep(0.0002)
+        faults.kill_copy(self._box, 0)
+        victim.kill()
+        return round(decided / operations, 3)
+
+    def _fill_up(self, wanted: int) -> int:
+        """A rejected message, or one that a victim did not live to send, never comes: others are
+        sent in their place until the receiver has its number."""
+        assert self._box
+        receiver, filled, last = self._workers[0], 0, -1
+        with contextlib.ExitStack() as stack:
+            tx = None
+            while not receiver.has_spoken(0.003):
+                now = self._receiver_stats()
+                missing, quiet = wanted - now.messages, now.messages == last and now.depth == 0
+                last = now.messages
+                if not quiet or missing <= 0:
+                    continue
+                tx = tx or stack.enter_context(self._box.sender(timeout=10))
+                for _ in range(min(missing, CAPACITY // 2)):
+                    with contextlib.suppress(Rejected):
+                        tx.send(bytes(SIZE), timeout=10)
+                    filled += 1
+        return filled
+
+
+# ---- results as JSON ----
 
 
 def figures(driven: Driven) -> dict[str, Any]:
@@ -78,59 +298,6 @@ def figures(driven: Driven) -> dict[str, Any]:
     }
 
 
-def bounds_of(protocol: str, copies: int) -> Bounds:
-    """Short enough to be broken by an ordinary process under load, so that there is something to
-    see. In `crash` every receive takes n·δd, in `timing` n·δd is the lateness that a thread may
-    have: hence two values of δd."""
-    return Bounds(
-        copies=copies,
-        write_ns=NS_PER_MS // 5,
-        flag_ns=NS_PER_MS // 20,
-        decide_ns=2 * NS_PER_MS if protocol == "timing" else 2_000,
-        read_ns=NS_PER_MS // 5,
-        clear_ns=NS_PER_MS // 20,
-        poll_ns=NS_PER_MS,
-    )
-
-
-def receive_bound_ns(bounds: Bounds, protocol: str) -> int:
-    """Δr; in `eager` counted from the timestamp, so the send's share comes on top."""
-    extra = bounds.latency_ns("eager") if protocol == "eager" else 0
-    return bounds.receive_ns(protocol) + extra
-
-
-class Worker:
-    """A process that is ready, then told to go, then says its result."""
-
-    def __init__(self, role: str, name: str, operations: int, kernel_class: str, gap_ns: int = 0):
-        words = (role, name, operations, kernel_class, gap_ns)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "shmcast.cli.bounds_run", *map(str, words)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def hear(self) -> Any:
-        assert self._process.stdout
-        line = self._process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"a worker ended with status {self._process.wait()}")
-        return json.loads(line)
-
-    def tell(self) -> None:
-        assert self._process.stdin
-        self._process.stdin.write("go\n")
-        self._process.stdin.flush()
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe:
-                pipe.close()
-
-
 def _driven(raw: dict[str, Any]) -> Driven:
     histogram = Histogram.sparse(raw["histogram"], raw["maximum_ns"])
     return Driven(
@@ -145,103 +312,24 @@ def _driven(raw: dict[str, Any]) -> Driven:
     )
 
 
-def _kill_midway(box: Mailbox, victim: Worker, operations: int) -> None:
-    """When half of the messages have come, a copy and a process go; nobody is told."""
-    end = time.monotonic() + PATIENCE_S
-    while time.monotonic() < end:
-        if sum(r.messages for r in box.stats().receivers) >= operations // 2:
-            break
-        time.sleep(0.001)
-    faults.kill_copy(box, 0)
-    victim.kill()
-
-
-@contextlib.contextmanager
-def _workers(cell: Cell, name: str) -> Iterator[tuple[Worker, Worker, Worker | None]]:
-    started: list[Worker] = []
-
-    def start(role: str, operations: int, gap_ns: int = 0) -> Worker:
-        started.append(Worker(role, name, operations, cell.kernel_class, gap_ns))
-        return started[-1]
-
-    try:
-        expected = cell.operations * (2 if cell.faults else 1)  # of the victim as well
-        receiver = start("receive", expected)
-        sender = start("send", cell.operations)
-        victim = start("send", cell.operations, 50_000) if cell.faults else None
-        for _ in range(cell.connected - 2):
-            start("idle", 0)
-        for worker in started:
-            worker.hear()
-        yield sender, receiver, victim
-    finally:
-        for worker in started:
-            worker.kill()
-
-
-def run(cell: Cell) -> Result:
-    name = f"bench-bounds-{os.getpid()}"
-    bounds = bounds_of(cell.protocol, cell.copies)
-    with Mailbox.create(
-        name,
-        copies=cell.copies,
-        message_size=SIZE,
-        capacity=CAPACITY,
-        protocol=cell.protocol,
-        senders=SENDERS,
-        bounds=bounds,
-    ) as box:
-        try:
-            with _workers(cell, name) as (sender, receiver, victim), Load(*cell.load):
-                for worker in filter(None, (receiver, sender, victim)):
-                    worker.tell()
-                if victim is not None:
-                    _kill_midway(box, victim, cell.operations)
-                sent, received = _driven(sender.hear()), receiver.hear()
-                violations = received.pop("violations")
-                return Result(cell, sent, _driven(received), violations)
-        finally:
-            Mailbox.remove(name)
-
-
 # ---- the worker ----
 
 
-def _work(role: str, name: str, operations: int, kernel_class: str, gap_ns: int) -> None:
+def _work(role: str, name: str, gap_ns: int) -> None:
     box = Mailbox.open(name, timeout=10)
-    sender = box.sender(timeout=10) if role != "receive" else None
-    receiver = box.receiver(timeout=10, wait="block") if role == "receive" else None
+    handle: Any
+    if role == "receive":
+        handle, function = box.receiver(timeout=10, wait="block"), lib.sc_rt_drive_receive
+    else:
+        handle, function = box.sender(timeout=10), lib.sc_rt_drive_send
     bounds = bounds_of(box.protocol, len(box.copies))
+    bound = receive_bound_ns(bounds, box.protocol) if role == "receive" else bounds.send_ns
+    options = {"box": box.index, "size": SIZE, "gap_ns": gap_ns, "limit_s": PATIENCE_S}
     print('"ready"', flush=True)
-    if not sys.stdin.readline() or role == "idle":
-        return
-    options = {
-        "box": box.index,
-        "size": SIZE,
-        "gap_ns": gap_ns,
-        "limit_s": PATIENCE_S,
-        "kernel_class": kernel_class,
-    }
-    if sender is not None:
-        bound = bounds.send_ns
-        done = drive(
-            lib.sc_rt_drive_send,
-            sender.handle,
-            operations=operations,
-            bound_ns=bound,
-            options=options,
-        )
+    while line := sys.stdin.readline():
+        done = drive(function, handle.handle, operations=int(line), bound_ns=bound, options=options)
         print(json.dumps(figures(done)), flush=True)
-    if receiver is not None:
-        bound = receive_bound_ns(bounds, box.protocol)
-        handle = receiver.handle
-        done = drive(
-            lib.sc_rt_drive_receive, handle, operations=operations, bound_ns=bound, options=options
-        )
-        mine = next(r for r in box.stats().receivers if r.pid == os.getpid())
-        print(json.dumps({**figures(done), "violations": mine.violations}), flush=True)
-    sys.stdin.readline()
 
 
 if __name__ == "__main__":
-    _work(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4], int(sys.argv[5]))
+    _work(sys.argv[1], sys.argv[2], int(sys.argv[3]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,12 +40,15 @@ def _load(kinds: Sequence[str]) -> Load:
     return Load(*kinds)
 
 
+_SIZES = (0, 64, 1024, 4096, 65536, 1 << 20)
+
+
 def plan_for(*, message_size: int, quick: bool) -> room.Plan:
-    sizes = sorted({0, 64, 1024, 4096, 65536, 1 << 20, message_size})
-    within = tuple(size for size in sizes if size <= message_size)
+    """All sizes at least up to a mebibyte, so that other mailboxes can use the result as well."""
+    beyond = takewhile(lambda size: size < message_size, (1 << at for at in range(24, 31, 4)))
     loads = ("idle", "cpu+memory+io") if quick else ("idle", "cpu", "memory", "io", "cpu+memory+io")
     return room.Plan(
-        sizes=(0, message_size) if quick else within,
+        sizes=tuple(sorted({0, message_size} if quick else {*_SIZES, *beyond, message_size})),
         classes=tuple(measure.permitted_classes()),
         loads=loads,
         samples=2_000 if quick else 100_000,
@@ -67,7 +71,7 @@ def run(plan: room.Plan, *, quiet: bool) -> room.Calibration:
             plan,
             measure=measure_point,
             load=_load,
-            epsilon=lambda: epsilon_of_host(rounds=2_000).observed_ns,
+            epsilon=lambda: epsilon_of_host(rounds=2_000, limit_s=20).observed_ns,
             progress=tell,
         )
 
@@ -122,13 +126,17 @@ def calibrate(
     protocol: Annotated[Protocol, typer.Option()] = Protocol.TIMING,
     percentile: Annotated[float, typer.Option(help="Of the measured times; 100: worst.")] = 99.99,
     margin: Annotated[float, typer.Option(help="The percentile is multiplied by this.")] = 2.0,
-    kernel_class: Annotated[str, typer.Option(help="other or fifo.")] = "other",
+    kernel_class: Annotated[str, typer.Option(help="other, fifo or deadline.")] = "other",
     quick: Annotated[bool, typer.Option("--quick", help="Fewer samples, sizes, loads.")] = False,
     stored: Annotated[bool, typer.Option("--stored", help="Propose from the stored one.")] = False,
     out: Annotated[Path | None, typer.Option(help="Where to store it.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Figures for machines.")] = False,
 ) -> None:
-    """Measure the time constants of this machine, idle and under load; propose bounds."""
+    """Measure the time constants of this machine, idle and under load; propose bounds.
+
+    Every size, with warm and cold cache, in every scheduling class that is permitted: some minutes;
+    seconds with --quick. Leave the machine alone meanwhile: it makes its own load.
+    """
     started = time.monotonic()
     plan = plan_for(message_size=message_size, quick=quick)
     found, path = _stored_or_new(plan, stored=stored, quiet=json, out=out)
@@ -151,6 +159,11 @@ def calibrate(
     )
     screen.print(_rows(found))
     screen.print(f"ε observed between cores: {found.epsilon_ns} ns")
+    if found.others > room.BUSY:
+        screen.print(
+            f"[yellow]other programs used {found.others:.0%} of this machine while it was to be "
+            "idle: these bounds are wider than it needs; calibrate again when it is quiet[/]"
+        )
     screen.print(f"\nproposed for {protocol}, {copies} copies, {message_size} bytes, class "
                  f"{kernel_class}: p{percentile} × {margin}")  # fmt: skip
     for name, value in _proposal(bounds, protocol).items():

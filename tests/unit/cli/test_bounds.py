@@ -4,28 +4,43 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from shmcast.cli import bounds_bench
-from shmcast.cli.bounds_run import Cell, Result, bounds_of, run
+from helpers import wait_until
+from shmcast.cli import bounds_plan, bounds_report, bounds_show, calibrate
+from shmcast.cli.bounds_run import Cell, Result, Round, Session, bounds_of
 from shmcast.cli.main import app
 from shmcast.realtime.bounds import Bounds
 from shmcast.realtime.histogram import Histogram
-from shmcast.realtime.measure import Driven
+from shmcast.realtime.measure import Driven, permitted_classes
+
+FULL = bounds_plan.Size.of(1_000_000, quick=False)
 
 
-def driven(values: list[int], bound: int = 1000) -> Driven:
+def driven(ns: int, bound: int = 1000) -> Driven:
+    values = [ns] * 100
     misses = sum(v > bound for v in values)
     return Driven(len(values), misses, 0, 0, bound, {}, Histogram.of(values), 0)
 
 
-def result(cell: Cell, ns: int) -> Result:
-    return Result(cell, driven([ns] * 100), driven([ns] * 100), 0)
+def record(cell: Cell, *rounds_ns: float) -> dict[str, Any]:
+    """Of a cell whose operations took so long in each of its rounds."""
+    rounds = [Round(driven(int(ns)), driven(int(ns)), 0, 0, 0) for ns in rounds_ns]
+    return bounds_plan.record(Result(cell, tuple(rounds)))
+
+
+def verdict(done: dict[str, Any], words: str, wanted: int = 1) -> bool:
+    found = [v for v in bounds_report.summary(done, wanted)["verdicts"] if words in v["claim"]]
+    assert found, words
+    return all(v["holds"] for v in found)
 
 
 def test_calibrate_stores_and_proposes_and_can_be_asked_again(tmp_path: Path) -> None:
@@ -43,62 +58,187 @@ def test_calibrate_stores_and_proposes_and_can_be_asked_again(tmp_path: Path) ->
     assert "proposed for timing" in text
 
 
+@pytest.mark.parametrize("message_size", [64, 5000, 40 << 20])
+def test_a_full_calibration_has_every_size_class_and_load(message_size: int) -> None:
+    plan = calibrate.plan_for(message_size=message_size, quick=False)
+    assert {0, 64, 1 << 20, message_size} <= set(plan.sizes)
+    assert max(plan.sizes) == max(1 << 20, message_size)
+    assert list(plan.classes) == permitted_classes()
+    assert set(plan.loads) == {"idle", "cpu", "memory", "io", "cpu+memory+io"}
+    points = {(p.cold, p.kernel_class, p.load) for p in plan.points()}
+    assert len(points) == 2 * len(plan.classes) * len(plan.loads)
+
+
 @pytest.mark.parametrize("protocol", ["eager", "crash", "timing"])
-def test_a_cell_counts_every_operation(protocol: str) -> None:
-    found = run(Cell(protocol, 2, (), 400))
-    assert found.send.operations == 400
-    assert found.send.histogram.total == 400
-    assert found.receive.operations + found.send.rejected <= 400
-    assert found.receive.histogram.total == found.receive.operations
-    assert sum(found.send.causes.values()) >= (1 if found.send.misses else 0)
-    assert found.send.bound_ns == bounds_of(protocol, 2).send_ns
-    assert not [
-        path
-        for path in os.listdir("/dev/shm")
-        if path.startswith("shmcast.bench-bounds-" + str(os.getpid()))
-    ]
+def test_every_round_of_a_session_counts_every_operation(protocol: str) -> None:
+    with Session(Cell(protocol, 2, (), 400)) as session:
+        rounds = [session.run(400), session.run(200), session.run(300, apart=True)]
+    for found, operations in zip(rounds, (400, 200, 300), strict=True):
+        assert found.send.operations == found.send.histogram.total == operations
+        assert found.receive.operations == found.receive.histogram.total == operations
+        assert found.filled >= found.send.rejected
+        assert sum(found.send.causes.values()) >= (1 if found.send.misses else 0)
+    assert rounds[0].send.bound_ns == bounds_of(protocol, 2).send_ns
+    mine = f"shmcast.bench-bounds-{os.getpid()}"
+    assert not [path for path in os.listdir("/dev/shm") if path.startswith(mine)]
 
 
-def test_a_cell_goes_on_when_a_copy_and_a_process_are_killed() -> None:
-    found = run(Cell("eager", 3, (), 5000, faults=True))
-    assert found.send.operations == 5000
-    assert found.receive.operations >= 5000 - found.send.rejected
+@pytest.mark.parametrize("protocol", ["eager", "crash", "timing"])
+def test_a_session_goes_on_when_a_copy_and_a_process_are_killed(protocol: str) -> None:
+    with Session(Cell(protocol, 3, (), 3000, faults=True)) as session:
+        found = session.run(3000)
+    assert found.send.operations == 3000
+    assert found.receive.operations == 6000  # what the victim did not live to send is filled up
+    assert found.killed_after is not None and found.killed_after >= 0.5
 
 
-def test_the_plan_has_enough_operations_of_every_protocol() -> None:
-    plan = bounds_bench.cells(1_000_000, quick=False)
-    for protocol in bounds_bench.PROTOCOLS:
-        mine = [c for c in plan if c.protocol == protocol]
-        assert sum(c.operations for c in mine) >= 1_000_000
+@pytest.mark.parametrize("protocol", bounds_plan.PROTOCOLS)
+def test_the_plan_has_enough_operations_of_every_protocol(protocol: str) -> None:
+    plan = bounds_plan.parts(FULL)
+    cells = [cell for part in plan for cell in part.cells if cell.protocol == protocol]
+    for load in (True, False):
+        mine = [c for c in cells if bool(c.load) == load and not c.faults and c.connected == 2]
         assert {c.copies for c in mine} == {1, 2, 3, 4, 5}
-        assert any(c.faults for c in mine)
-    assert {c.connected for c in plan} == {2, 32}
+        assert sum(c.operations for c in mine) >= 1_000_000
+        assert {c.copies for c in cells if c.faults and bool(c.load) == load} == {2, 3, 4, 5}
+    assert {c.connected for c in cells} == {2, 32}
+    for name in ("slope", "connected"):  # by turns, so that the machine's moods hit all alike
+        assert next(p for p in plan if p.name == f"{protocol}-{name}").rounds >= 20
 
 
-def test_the_slope_is_that_of_a_straight_line() -> None:
-    results = [result(Cell("eager", n, (), 100), 1000 * n) for n in (1, 2, 3, 4, 5)]
-    found = bounds_bench.slope(results, "eager")
+def test_parts_can_be_run_one_by_one() -> None:
+    plan = bounds_plan.parts(FULL)
+    assert len({p.name for p in plan}) == len(plan)
+    assert [p.name for p in bounds_plan.chosen(plan, ["timing-idle", "cl"])] == [
+        "timing-idle",
+        "classes",
+    ]
+    with pytest.raises(ValueError, match="no such part; there is eager-idle, "):
+        bounds_plan.chosen(plan, ["egger"])
+
+
+def of_copies(nanoseconds: dict[int, int]) -> dict[str, Any]:
+    cells = [record(Cell("eager", n, (), 100), ns, 9 * ns, ns) for n, ns in nanoseconds.items()]
+    return {"eager-slope": {"cells": cells}}
+
+
+def test_the_slope_is_that_of_a_straight_line_and_one_bad_round_does_not_bend_it() -> None:
+    done = of_copies({n: 1000 * n for n in (1, 2, 3, 4, 5)})
+    found = bounds_report.summary(done)["slope"]["eager"]["send"]
     assert found["ns_per_copy"] == pytest.approx(1000, rel=0.1)
     assert found["r2"] > 0.98
+    assert found["ns_per_copy_by_round"]["most"] > 5000
+    assert verdict(done, "linear in the copies")
 
 
-def test_the_comparisons_are_of_cells_of_the_same_run() -> None:
-    results = [
-        result(Cell("eager", 3, (), 100, connected=2), 1000),
-        result(Cell("eager", 3, (), 100, connected=32), 1100),
-        result(Cell("eager", 3, ("cpu",), 100, kernel_class="other"), 8000),
-        result(Cell("eager", 3, ("cpu",), 100, kernel_class="fifo"), 1000),
+def test_a_cost_that_is_not_linear_is_noticed() -> None:
+    assert not verdict(of_copies({n: 100 * n**3 for n in (1, 2, 3, 4, 5)}), "linear in the copies")
+
+
+def pair(few: list[float], many: list[float]) -> dict[str, Any]:
+    cells = [
+        record(Cell("eager", 3, (), 100, connected=2), *few),
+        record(Cell("eager", 3, (), 100, connected=32), *many),
     ]
-    assert bounds_bench.connected(results)["processes"] == [2, 32]
-    assert bounds_bench.connected(results)["send_ratio"] == pytest.approx(1.1, rel=0.15)
-    assert bounds_bench.classes(results)["send_ratio"] == pytest.approx(8, rel=0.15)
-    assert "no comparison" in bounds_bench.classes(results[:3])["note"]
+    return {"eager-connected": {"cells": cells}}
+
+
+def test_few_and_many_processes_are_compared_round_by_round() -> None:
+    done = pair([1000, 2000, 4000, 1000], [1100, 2200, 4400, 9000])
+    found = bounds_report.summary(done)["connected"]["eager"]
+    assert found["processes"] == [2, 32]
+    assert found["send"]["median"] == pytest.approx(1.1, abs=0.07)
+    assert found["send"]["most"] > 8
+    assert verdict(done, "with 32 processes")
+
+
+def test_a_cost_that_grows_with_the_processes_is_noticed() -> None:
+    assert not verdict(pair([1000] * 3, [1400] * 3), "with 32 processes")
+
+
+def test_too_few_operations_are_noticed() -> None:
+    cells = {"cells": [record(Cell("eager", 3, (), 100), 500)]}
+    done = {"eager-idle": cells, "eager-loaded": cells}
+    assert verdict(done, "at least 200", 200)
+    assert not verdict(done, "at least 201", 201)
+
+
+def test_operations_that_never_ended_are_noticed() -> None:
+    cell = {**record(Cell("eager", 3, (), 100, faults=True), 500), "killed_after": 0.5}
+    done = {"eager-killed": {"cells": [cell]}}
+    assert not verdict(done, "killed midway")  # the receiver has 100, not twice as many
+    cell["receive"]["operations"] = 200
+    assert verdict(done, "killed midway")
+    cell["killed_after"] = 1.1  # when it was all over
+    assert not verdict(done, "killed midway")
+
+
+def of_class(ns: int) -> dict[str, Any]:
+    return {"p99.9_ns": ns, "rounds_p99.9_ns": [ns, 2 * ns]}
+
+
+def test_classes_are_compared_by_what_one_run_measured() -> None:
+    row = {"other": of_class(8000), "fifo": of_class(1000)}
+    found = bounds_report.summary({"classes": {"classes": {"send": row, "receive": row}}})
+    assert found["classes"]["send, other/fifo"]["ratio"] == 8
+    assert found["classes"]["send, other/fifo"]["by_round"]["median"] == 8
+    assert "not permitted" in found["classes"]["send, other/deadline"]
+
+
+def bench(*words: str) -> Any:
+    return CliRunner().invoke(app, ["bench", "bounds", "--quick", "--operations", "2000", *words])
+
+
+def test_a_run_goes_on_where_it_was_and_mixes_no_settings(tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "bounds.json"
+    bench("--only", "eager-killed", "--out", str(out))
+    first = json.loads(out.read_text())
+    assert set(first["parts"]) == {"eager-killed"}
+    assert "eager-idle" in first["missing"]
+    again = json.loads(bench("--only", "eager-k", "--out", str(out), "--json").stdout)
+    assert again["parts"] == first["parts"]  # not measured twice
+    assert out.with_suffix(".md").read_text().startswith("# Bounded completion time")
+    assert sorted(path.name for path in out.parent.iterdir()) == ["bounds.json", "bounds.md"]
+    other = bench("--only", "eager-killed", "--out", str(out), "--operations", "3000")
+    assert other.exit_code != 0 and "other options" in other.output
+    out.write_text("{}")
+    damaged = bench("--only", "eager-killed", "--out", str(out))
+    assert damaged.exit_code != 0 and "choose another --out" in damaged.output
+
+
+def test_a_run_that_is_ended_leaves_nothing_behind() -> None:
+    words = ["bench", "bounds", "--quick", "--only", "eager-idle"]
+    program = subprocess.Popen(
+        [sys.executable, "-m", "shmcast.cli", *words],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+    def segments() -> list[str]:
+        mine = f"shmcast.bench-bounds-{program.pid}-"
+        return [path for path in os.listdir("/dev/shm") if path.startswith(mine)]
+
+    wait_until(segments, "its first mailbox")
+    program.terminate()
+    assert program.wait(60) != 0
+    assert segments() == []
+
+
+def test_classes_are_measured_from_the_release_of_a_periodic_send() -> None:
+    from shmcast.cli.bounds_periodic import compare_classes
+
+    found = compare_classes(1, 0.2)
+    assert found["send"]["other"]["jobs"] > 0
+    assert found["receive"]["other"]["dropped"] == 0  # a late one is late, not left out
+    for figures in found["send"].values():
+        assert len(figures["rounds_p99.9_ns"]) == 1
+        assert figures["maximum_ns"] >= figures["p50_ns"] > 0
 
 
 def test_the_picture_has_the_bound_where_it_belongs() -> None:
     out = StringIO()
     screen = Console(file=out, width=120)
-    bounds_bench.draw(screen, "x", Histogram.of([100] * 50 + [5000]), 1000)
+    bounds_show.draw(screen, "x", Histogram.of([100] * 50 + [5000]), 1000)
     lines = out.getvalue().splitlines()
     marked = next(line for line in lines if "bound" in line)
     assert marked.strip().startswith("512 ns")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 import pytest
@@ -44,8 +45,12 @@ def test_a_core_is_not_compared_with_itself() -> None:
 
 @two_cores
 def test_a_comparison_ends_at_its_deadline() -> None:
-    found = compare_cores(CPUS[0], CPUS[1], rounds=4_000_000_000, limit_s=0.3)
-    assert 1 <= found.rounds < 4_000_000_000
+    for limit_s in (0.3, 3, 30):  # both cores may be busy for a while
+        with contextlib.suppress(TimeoutError):
+            found = compare_cores(CPUS[0], CPUS[1], rounds=4_000_000_000, limit_s=limit_s)
+            assert 1 <= found.rounds < 4_000_000_000
+            return
+    pytest.fail("no round in half a minute")
 
 
 def test_a_core_that_is_not_there_is_an_error() -> None:

@@ -3,6 +3,7 @@ schedule says what it did."""
 
 from __future__ import annotations
 
+import errno
 import gc
 import json
 import os
@@ -22,6 +23,7 @@ from shmcast.realtime.scheduler import Job, JobAborted, Platform, Scheduler, bur
 from shmcast.realtime.tasks import Task
 
 MS = 1_000_000
+POLICY = {"other": os.SCHED_OTHER, "fifo": os.SCHED_FIFO, "deadline": 6}  # of the kernel
 EASY = Platform(kernel="other", lock_memory=False)
 
 
@@ -41,6 +43,11 @@ def finished(schedule: Scheduler, name: str) -> int:
     return next(t.finished for t in schedule.figures().tasks if t.name == name)
 
 
+def released(schedule: Scheduler) -> int:
+    """Also those that came too late to be started: a busy machine, not a busy interpreter."""
+    return schedule.figures().tasks[0].released
+
+
 @pytest.mark.parametrize("policy", ["table", "fixed", "edf"])
 @pytest.mark.parametrize("kernel", ["auto", "deadline", "other"])
 def test_tasks_of_both_kinds_are_released_and_counted(policy: str, kernel: str) -> None:
@@ -50,13 +57,22 @@ def test_tasks_of_both_kinds_are_released_and_counted(policy: str, kernel: str) 
         schedule.add(task("python", 20, 4), called.append)
         status = schedule.start()
         wait_until(lambda: finished(schedule, "native") >= 5 and len(called) >= 3, "some jobs")
-        figures = schedule.figures()
+
+        def at_rest() -> board.Figures | None:
+            """Read while no job was being counted."""
+            found = schedule.figures()
+            t = next(t for t in found.tasks if t.name == "native")
+            whole = t.released == t.finished + t.skipped and t.histogram.total == t.finished
+            return found if whole else None
+
+        figures = wait_until(at_rest, "a moment in which all that was released is accounted for")
+        threads = {os.sched_getscheduler(int(t)) for t in os.listdir("/proc/self/task")}
     assert status.soft == (status.kernel_class == "other")
+    assert POLICY[status.kernel_class] in threads  # the kernel says the same
     assert figures.policy == policy
     assert figures.kernel_class == status.kernel_class
     native = next(t for t in figures.tasks if t.name == "native")
-    assert native.histogram.total == native.finished >= 5
-    assert native.released >= native.finished + native.skipped - 1
+    assert native.finished >= 5
     assert called[0].task == "python"
     assert called[0].deadline_ns - called[0].release_ns == 20 * MS
 
@@ -75,6 +91,33 @@ def test_a_wish_that_is_refused_is_reported() -> None:
         schedule.add(task("a"), burn(1000))
         status = schedule.start()
     assert any("core of its own (1023)" in reason for reason in status.reasons)
+
+
+UNPRIVILEGED = """
+import resource
+from shmcast.realtime.scheduler import *
+from shmcast.realtime.tasks import Task
+for limit in (resource.RLIMIT_RTPRIO, resource.RLIMIT_MEMLOCK):
+    resource.setrlimit(limit, (0, 0))
+if os.getuid() == 0:
+    os.setgroups([])
+    os.setuid(65534)
+with Scheduler("poor", platform=Platform(kernel=args[0])) as schedule:
+    schedule.add(Task(name="a", period_ns=5_000_000, work_ns=1_000_000), burn(1000))
+    status = schedule.start()
+    say([status.kernel_class, status.soft, status.reasons, schedule.figures().soft])
+"""
+
+
+@pytest.mark.parametrize("kernel", ["auto", "fifo", "deadline"])
+def test_without_privileges_a_schedule_runs_and_says_that_it_is_soft(
+    start: Callable[..., Child], kernel: str
+) -> None:
+    kernel_class, soft, reasons, seen_from_outside = start(UNPRIVILEGED, kernel).heard()
+    assert (kernel_class, soft, seen_from_outside) == ("other", True, True)
+    wanted = "SCHED_DEADLINE" if kernel == "deadline" else "SCHED_FIFO"
+    assert f"{wanted}: {os.strerror(errno.EPERM)}" in reasons
+    assert any(reason.startswith("locked memory: ") for reason in reasons)
 
 
 def test_a_schedule_that_must_not_be_soft_refuses_to_be() -> None:
@@ -110,11 +153,13 @@ def test_skip_drops_releases_that_were_missed() -> None:
         schedule.add(task("a", 4, 1), burn(21 * MS, stubborn=True))
         schedule.start()
         figures = wait_until(
-            lambda: next((t for t in schedule.figures().tasks if t.finished >= 2), None), "two jobs"
+            lambda: next((t for t in schedule.figures().tasks if t.finished >= 3), None),
+            "a third job",
         )
+    # A job has finished before its miss and its causes are counted: the third may lack them.
     assert figures.misses >= 2
     assert figures.skipped >= 4
-    assert sum(figures.causes.values()) >= figures.misses
+    assert sum(figures.causes.values()) >= 2
 
 
 def test_abort_ends_a_native_job_at_its_budget() -> None:
@@ -149,15 +194,26 @@ def test_degrade_releases_a_late_task_less_often_and_recovers() -> None:
     def work(_: Job) -> None:
         end = threading.Event()
         if slow:
-            end.wait(0.02)
+            end.wait(0.04)
 
     with Scheduler("degrade", platform=EASY) as schedule:
-        schedule.add(task("py", 10, 5), work, overrun="degrade")
+        schedule.add(task("py", 24, 12), work, overrun="degrade")
         schedule.start()
         wait_until(lambda: schedule.figures().tasks[0].stretch >= 4, "less often")
         slow = False
         wait_until(lambda: schedule.figures().tasks[0].stretch == 1, "as often as before")
         assert any(e.kind == "degraded" for e in schedule.drain())
+
+
+@pytest.mark.parametrize("policy", ["table", "fixed", "edf"])
+def test_degrade_works_for_native_tasks_under_every_policy(policy: str) -> None:
+    work = burn(15 * MS)
+    with Scheduler("native", policy=policy, platform=EASY) as schedule:
+        schedule.add(task("a", 20, 5), work, overrun="degrade")
+        schedule.start()
+        wait_until(lambda: schedule.figures().tasks[0].stretch >= 4, "less often")
+        work.context[0] = 1000  # ns
+        wait_until(lambda: schedule.figures().tasks[0].stretch == 1, "as often as before")
 
 
 def test_a_python_callback_that_hangs_does_not_delay_native_tasks() -> None:
@@ -168,10 +224,15 @@ def test_a_python_callback_that_hangs_does_not_delay_native_tasks() -> None:
         schedule.start()
         before = wait_until(lambda: finished(schedule, "native"), "a first native job")
         wait_until(lambda: finished(schedule, "native") > before + 10, "more native jobs")
-        wait_until(lambda: schedule.figures().stuck >= 1, "the watchdog to notice")
-        kinds = {e.kind for e in schedule.drain() if e.task == "py"}
+        kinds: set[str] = set()
+
+        def noticed() -> bool:
+            kinds.update(e.kind for e in schedule.drain() if e.task == "py")
+            return {"stuck", "skipped"} <= kinds
+
+        wait_until(noticed, "the watchdog to notice, and a release to be skipped")
+        assert schedule.figures().stuck >= 1
         go_on.set()
-    assert {"stuck", "skipped"} <= kinds
 
 
 def test_native_tasks_go_on_while_the_interpreter_is_held() -> None:
@@ -180,9 +241,9 @@ def test_native_tasks_go_on_while_the_interpreter_is_held() -> None:
         schedule.add(task("native", 2, 1), burn(1000))
         schedule.start()
         wait_until(lambda: finished(schedule, "native"), "a first native job")
-        before = finished(schedule, "native")
+        before = released(schedule)
         assert sum(range(20_000_000)) > 0  # one bytecode loop in C
-        assert finished(schedule, "native") > before
+        assert released(schedule) > before
 
 
 def test_an_exception_in_a_callback_is_kept_and_the_schedule_goes_on() -> None:
