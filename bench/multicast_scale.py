@@ -2,7 +2,8 @@
 
 Load: WbCast, 1,000 groups of 3 replicas, a million random multicasts, one in ten to two groups and
 the rest to one, constant delay. Application events go into the streaming certificate of order
-(checks/streaming.py), nothing is kept. Bound: 100,000 protocol messages per second of one core;
+(checks/streaming.py), nothing is kept. Wanted: 100,000 protocol messages per second of one core,
+which WbCast misses by far (results/multicast-scale.json; Skeen: simulator_speed.py);
 memory that does not grow with the number of multicasts.
 
     python bench/multicast_scale.py [--groups N] [--multicasts N] [--out FILE.json]

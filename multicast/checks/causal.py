@@ -66,11 +66,11 @@ def _causal(history: History, events: Iterable[TraceEvent], uniform: bool) -> Ve
             count_of[event.proc] += 1
             for process in history.members(event.dest):
                 owed[process][event.proc].append(event)
-    known: dict[Participant, Past] = defaultdict(dict)  # the causal past of each participant
+    known: dict[int, Past] = defaultdict(dict)  # the causal past of each process, over its lives
     past: dict[MessageKey, tuple[int, Past]] = {}
     frontiers: dict[Participant, _Frontier] = {}
     for event in events:
-        mine = known[event.participant]
+        mine = known[event.proc]
         if event.kind != DELIVER:
             past[key(event)] = (event.proc, dict(mine))
             mine[event.proc] = place[key(event)] + 1

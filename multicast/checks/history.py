@@ -2,7 +2,8 @@
 
 Built once per trace and layer, in one pass. Each life of a process is a participant of its own:
 a life that begins after a crash owes nothing that was sent before it, so it counts as faulty for
-what correct processes must do, and is bound by every uniform property that speaks of order.
+what correct processes must do, and is bound by every uniform property that speaks of order. A
+process with a second life has stopped once, whether or not that is on record as a crash.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ class History:
     def __init__(self, trace: Trace, layer: str = "", multicast_layer: str | None = None) -> None:
         self.trace = trace
         self.closed = trace.closed
+        self.gaps = trace.gaps
+        self.unfinished = trace.gaps.unfinished
         source = layer if multicast_layer is None else multicast_layer
         self.events: list[TraceEvent] = []  # multicasts and deliveries of this layer, in order
         self.multicasts: dict[MessageKey, TraceEvent] = {}
@@ -46,6 +49,8 @@ class History:
             elif kind == MULTICAST and event.layer == source:
                 self._multicast(event)
             elif kind in (CRASH, FAULT):
+                self.faulty.add(event.proc)
+            if event.incarnation:
                 self.faulty.add(event.proc)
         self._member_sets: dict[tuple[int, ...], frozenset[int]] = {}
 
@@ -76,6 +81,23 @@ class History:
         """As multicast; a message that nobody multicast has no destination."""
         event = self.multicasts.get(message)
         return () if event is None else event.dest
+
+    def may_be_sent(self, message: MessageKey) -> bool:
+        """Its multicast is not on record, and may be among the rows that its sender lost."""
+        return message not in self.multicasts and message[0] in self.unfinished
+
+    @cached_property
+    def unsent(self) -> MessageKey | None:
+        """A message that was delivered, and of which nobody knows by whom it was multicast."""
+        return next((m for m in self.deliverers if self.may_be_sent(m)), None)
+
+    @cached_property
+    def resumed(self) -> int | None:
+        """A process that multicast again after a life whose last rows are missing."""
+        for process, life in sorted(self.gaps.cut):
+            if any(event.incarnation > life for event in self.by_sender.get(process, ())):
+                return process
+        return None
 
     @cached_property
     def position(self) -> dict[Participant, dict[MessageKey, int]]:

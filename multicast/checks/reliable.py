@@ -53,13 +53,15 @@ def agreement(history: History, *, uniform: bool) -> Verdict:
 
 
 def integrity(history: History, *, uniform: bool) -> Verdict:
-    """At most one delivery, after the multicast, and only by a member of the message's groups."""
+    """At most one delivery, after the multicast, and only by a member of the message's groups.
+    A multicast that may have been lost with its sender convicts nobody of having invented it."""
     for participant in history.participants(uniform):
         seen: set[MessageKey] = set()
         for event in history.deliveries[participant]:
             message = key(event)
             sent = history.multicasts.get(message)
-            if sent is None or sent.idx > event.idx:
+            is_early = sent is None or sent.idx > event.idx
+            if is_early and message[0] not in history.unfinished:
                 return violated(
                     f"{who(participant)} delivers {name(message)} before anyone multicasts it",
                     event,
@@ -68,7 +70,7 @@ def integrity(history: History, *, uniform: bool) -> Verdict:
             if message in seen:
                 first = history.deliveries[participant][history.position[participant][message]]
                 return violated(f"{who(participant)} delivers {name(message)} twice", first, event)
-            if event.proc not in history.members(sent.dest):
+            if sent is not None and event.proc not in history.members(sent.dest):
                 return violated(
                     f"{who(participant)} delivers {name(message)}, addressed to {sent.dest}",
                     sent,
@@ -80,14 +82,14 @@ def integrity(history: History, *, uniform: bool) -> Verdict:
 
 def termination(history: History) -> Verdict:
     """Paper 000 §II: m "multicast by a correct process or delivered by any process" is delivered
-    by a quorum of every destination group."""
+    by a quorum of every destination group. Who was killed may have delivered it unseen."""
     if not history.closed:
         return undetermined(OPEN)
     for message, event in history.multicasts.items():
         from_correct = not event.incarnation and event.proc not in history.faulty
         if not from_correct and message not in history.deliverers:
             continue
-        delivered = {e.proc for e in history.deliverers.get(message, ())}
+        delivered = {e.proc for e in history.deliverers.get(message, ())} | history.gaps.killed
         for group in event.dest:
             members = history.trace.groups[group]
             count = sum(1 for process in members if process in delivered)

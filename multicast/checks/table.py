@@ -22,6 +22,7 @@ from shmcast.multicast.checks import (
     total,
 )
 from shmcast.multicast.checks.history import History
+from shmcast.multicast.checks.settle import lacks_of, settled
 from shmcast.multicast.checks.trace import Trace
 from shmcast.multicast.checks.verdict import Verdict
 
@@ -99,9 +100,16 @@ def check(
     multicast_layer: str | None = None,
     bound: int | None = None,
 ) -> dict[str, Verdict]:
-    """The verdict on each named property of one layer; `bound` is Δ, for the timely ones."""
+    """The verdict on each named property of one layer; `bound` is Δ, for the timely ones.
+
+    Checkers convict only of what no row that is missing could excuse; where a missing row could
+    convict, `settled` takes a "passed" back."""
     history = History(trace, layer, multicast_layer)
-    return {name: _verdict(history, name, bound) for name in names}
+    found = {name: _verdict(history, name, bound) for name in names}
+    if not trace.gaps:
+        return found
+    lacks = lacks_of(history)
+    return {name: settled(name, verdict, lacks) for name, verdict in found.items()}
 
 
 def _verdict(history: History, name: str, bound: int | None) -> Verdict:

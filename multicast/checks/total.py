@@ -120,9 +120,11 @@ def _disagreement(history: History, uniform: bool, wanted: Wanted) -> Verdict:
 def _compare(history: History, p: Participant, q: Participant, wanted: Wanted) -> Verdict:
     at_q = history.position[q]
     previous: TraceEvent | None = None
-    for event in history.deliveries[p]:
+    for where, event in enumerate(history.deliveries[p]):
         if key(event) not in at_q or not wanted(event):
             continue
+        if history.position[p][key(event)] != where:
+            continue  # a second delivery: integrity's business
         if previous is not None and at_q[key(previous)] > at_q[key(event)]:
             return violated(
                 f"{who(p)} delivers {name(key(previous))} before {name(key(event))}, {who(q)} the "

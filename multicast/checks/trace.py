@@ -7,7 +7,7 @@ rows keep their meaning when a store returns them in another order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -27,6 +27,9 @@ LEAVE = "leave"
 LEFT = "leave-ok"
 REFUSE = "refuse"  # a multicast was turned down: it counts as never made
 NOTE = "note"  # anything else worth a line in a diagram
+START = "start"  # of a real process: the first row of a life
+END = "end"  # an orderly end: nothing more comes of this life
+LOST = "lost"  # rows that could not be recorded; `detail` says how many
 
 MessageKey = tuple[int, int]  # (sender, sequence number of that sender)
 Participant = tuple[int, int]  # (process, incarnation)
@@ -54,6 +57,47 @@ class TraceEvent(NamedTuple):
         return (self.proc, self.incarnation)
 
 
+@dataclass(frozen=True, slots=True)
+class Gaps:
+    """What a record lacks; of a simulated run, nothing. `settle.py` says what follows.
+
+    `holes`: something may be missing anywhere in a life, or a whole life. `cut`: the process was
+    killed, and what it did last may be missing. `open`: more may still come.
+    """
+
+    holes: Mapping[int, str] = field(default_factory=dict)  # process -> why
+    cut: frozenset[Participant] = frozenset()
+    open: frozenset[Participant] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.holes or self.cut or self.open)
+
+    @property
+    def closed(self) -> bool:
+        return not self.holes and not self.open
+
+    @property
+    def unfinished(self) -> frozenset[int]:
+        """Processes of which rows may exist, or come, that are not on record."""
+        return frozenset(self.holes) | {p for p, _ in self.cut | self.open}
+
+    @property
+    def killed(self) -> frozenset[int]:
+        return frozenset(p for p, _ in self.cut)
+
+    def words(self) -> list[str]:
+        found = [f"p{process}: {why}" for process, why in sorted(self.holes.items())]
+        found += [
+            f"p{p}, life {k}: crashed; the last rows before that may be missing"
+            for p, k in sorted(self.cut)
+        ]
+        found += [f"p{p}, life {k}: has not ended" for p, k in sorted(self.open)]
+        return found
+
+
+NO_GAPS = Gaps()
+
+
 @dataclass(slots=True)
 class Trace:
     """`closed`: nothing in flight, no armed timer, no enabled step; else liveness stays open."""
@@ -62,6 +106,7 @@ class Trace:
     clients: tuple[int, ...] = ()
     events: list[TraceEvent] = field(default_factory=list)
     closed: bool = False
+    gaps: Gaps = NO_GAPS
 
     def __iter__(self) -> Iterator[TraceEvent]:
         return iter(self.events)

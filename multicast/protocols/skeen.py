@@ -167,6 +167,8 @@ def _members(world: World) -> list[Skeen]:
 
 
 def build(process: ProcessId, topology: Topology, options: Options) -> Machine:
+    if any(len(group) > 1 for group in topology.groups):
+        raise ValueError("skeen has one process a group; ft-skeen and wbcast have replicas")
     g0 = topology.group_of(process)
     return Client(topology) if g0 is None else Skeen(topology, g0)
 

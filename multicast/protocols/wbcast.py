@@ -7,7 +7,7 @@ timers are in wbcast_member.py and its neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from heapq import heapify, heappop, heappush
@@ -121,11 +121,16 @@ class WbCast:
 
     def store(self, m: Message, phase: Phase, lts: Timestamp) -> None:
         s = self.state
-        if s.status is Status.LEADER and s.local_ts.get(m.id) != lts:
+        if self.decides() and s.local_ts.get(m.id) != lts:
             heappush(s.pending, (lts, m.id))
         s.messages[m.id] = m
         s.phase[m.id] = phase
         s.local_ts[m.id] = lts
+
+    def decides(self) -> bool:
+        """Whether we look for quorums ourselves. §IV: "only the leader computes the timestamps and
+        decides when to deliver"; wbcast_acks.py lets followers do so too."""
+        return self.state.status is Status.LEADER
 
     def on_accept(self, accept: Accept) -> list[Effect]:  # L10
         s, m = self.state, accept.m
@@ -141,11 +146,14 @@ class WbCast:
         gts = max(a.lts for a in received.values())
         s.clock = self.clock_after_accept(gts)  # L14
         bal = tuple(received[g].bal for g in m.dest)
-        if s.status is Status.LEADER:
-            self.acks_of(m, bal).gts = gts
+        if self.decides():
+            self.acks_of(m.id, m.dest, bal).gts = gts
         if s.phase[m.id] is Phase.COMMITTED:
             del s.accepts[m.id]  # an answer to a retry; the next one brings all of them again
-        return [Send(AcceptAck(m.id, self.g0, bal), tuple(b.leader for b in bal))]  # L15-L16
+        return [Send(AcceptAck(m.id, self.g0, bal), self.ack_receivers(m, bal))]  # L15-L16
+
+    def ack_receivers(self, m: Message, bal: Ballots) -> tuple[ProcessId, ...]:
+        return tuple(b.leader for b in bal)
 
     def may_accept(self, mine: Accept) -> bool:  # L11
         s = self.state
@@ -154,11 +162,11 @@ class WbCast:
     def clock_after_accept(self, gts: Timestamp) -> int:
         return max(gts.time, self.state.clock)
 
-    def acks_of(self, m: Message, bal: Ballots) -> Acks:
-        by_ballots = self.state.acks.setdefault(m.id, {})
+    def acks_of(self, mid: MessageId, dest: Iterable[GroupId], bal: Ballots) -> Acks:
+        by_ballots = self.state.acks.setdefault(mid, {})
         found = by_ballots.get(bal)
         if found is None:
-            found = by_ballots[bal] = Acks({g: set() for g in m.dest})
+            found = by_ballots[bal] = Acks({g: set() for g in dest})
         return found
 
     def on_accept_ack(self, ack: AcceptAck, sender: ProcessId) -> list[Effect]:  # L17
@@ -171,7 +179,7 @@ class WbCast:
         m = s.messages[ack.mid]
         if ack.bal[m.dest.index(self.g0)] != s.cballot:  # L18
             return []
-        acks = self.acks_of(m, ack.bal)
+        acks = self.acks_of(m.id, m.dest, ack.bal)
         acks.voters[ack.g].add(sender)
         if acks.gts is None or not self.is_accepted(acks):
             return []
@@ -206,9 +214,13 @@ class WbCast:
     def may_deliver(self, gts: Timestamp) -> bool:
         """L21: every message that is not yet committed has a higher local timestamp."""
         s = self.state
+        self.forget_committed()
+        return not s.pending or s.pending[0][0] > gts
+
+    def forget_committed(self) -> None:
+        s = self.state
         while s.pending and not self.is_pending(*s.pending[0]):
             heappop(s.pending)
-        return not s.pending or s.pending[0][0] > gts
 
     def is_pending(self, lts: Timestamp, mid: MessageId) -> bool:
         s = self.state
@@ -231,8 +243,11 @@ class WbCast:
         s.accepts.pop(mid, None)
         if not self.is_new(d.gts):  # L25
             return []
-        s.max_delivered_gts = d.gts  # L30
-        return [Deliver(d.m, d.gts)]  # L31
+        return self.hand_over(d.m, d.gts)
+
+    def hand_over(self, m: Message, gts: Timestamp) -> list[Effect]:
+        self.state.max_delivered_gts = gts  # L30
+        return [Deliver(m, gts)]  # L31
 
     def is_new(self, gts: Timestamp) -> bool:
         return self.state.max_delivered_gts < gts
@@ -348,7 +363,8 @@ class WbCast:
         s.status = Status.FOLLOWER  # L59
         s.cballot = new.b  # L60
         self.adopt(new.snapshot, new.clock)  # L61
-        s.committed = []  # a follower decides nothing
+        if not self.decides():
+            s.committed = []
         return [Send(NewStateAck(new.b), (sender,))]  # L62
 
     def on_new_state_ack(self, b: Ballot, sender: ProcessId) -> list[Effect]:  # L63

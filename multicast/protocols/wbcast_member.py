@@ -5,12 +5,10 @@ from __future__ import annotations
 
 from shmcast.multicast.protocols.core import (
     CancelTimer,
-    Deliver,
     Effect,
     Event,
     GroupId,
     LocalTime,
-    Machine,
     Message,
     MessageId,
     Multicast,
@@ -28,11 +26,10 @@ from shmcast.multicast.protocols.core import (
     Trust,
     Wire,
 )
-from shmcast.multicast.protocols.registry import Options, Spec, Tolerates, minority, register, ticks
+from shmcast.multicast.protocols.registry import Options, ticks
 from shmcast.multicast.protocols.topology import Topology
 from shmcast.multicast.protocols.wbcast import Handler, Status, WbCast
 from shmcast.multicast.protocols.wbcast_gc import Garbage
-from shmcast.multicast.protocols.wbcast_invariants import invariants
 from shmcast.multicast.protocols.wbcast_rejoin import (
     Missed,
     Past,
@@ -40,7 +37,7 @@ from shmcast.multicast.protocols.wbcast_rejoin import (
     newest,
     of_living,
 )
-from shmcast.multicast.protocols.wbcast_session import AGAIN, Client, Sender, Sessions, backoff
+from shmcast.multicast.protocols.wbcast_session import AGAIN, Sender, Sessions, backoff
 from shmcast.multicast.protocols.wbcast_wire import (
     Accept,
     Ballot,
@@ -77,6 +74,7 @@ class Member(WbCast):
         self.rank = self.peers.index(me)
         self.sender = Sender(topology, self.state.cur_leader, self.retry_ticks)
         self.sessions = Sessions()
+        self.declared: dict[MessageId, int] = {}  # `finished` of what we have proposed
         self.garbage = self.new_garbage()
         self.timers: set[str] = set()  # those armed
         self.retries: dict[MessageId, tuple[LocalTime, int]] = {}  # when next, attempts so far
@@ -106,11 +104,11 @@ class Member(WbCast):
                 return []
             return [Send(Redirect(m.id, self.g0, s.ballot.leader), (sender,))]
         own = sender == m.id.sender
-        if own:
-            self.sessions.finish(sender, msg.finished)
         done = [Send(Done(m.id, self.g0), (sender,))] if own else []
         if self.is_forgotten(m.id):
             return [*done]
+        if own and m.id not in s.phase:
+            self.declared[m.id] = msg.finished
         effects = self.on_multicast(m)
         if s.phase[m.id] < Phase.COMMITTED:
             return effects + self.retry_later(m.id)
@@ -121,8 +119,7 @@ class Member(WbCast):
         return mid not in self.state.phase and self.sessions.is_done(mid)
 
     def deliver_msg(self, m: Message, lts: Timestamp, gts: Timestamp) -> DeliverMsg:
-        finished = self.sessions.finished.get(m.id.sender, 0)
-        return DeliverMsg(m, self.state.cballot, lts, gts, finished)
+        return DeliverMsg(m, self.state.cballot, lts, gts, self.declared.pop(m.id, 0))
 
     def on_deliver(self, d: DeliverMsg) -> list[Effect]:
         s = self.state
@@ -131,11 +128,14 @@ class Member(WbCast):
         effects = super().on_deliver(d)
         self.garbage.handled = d.gts
         self.sessions.finish(d.m.id.sender, d.finished)
-        if any(isinstance(e, Deliver) for e in effects):
-            self.sessions.add(d.m.id)
-            if s.status is Status.LEADER:
-                effects.append(Send(Done(d.m.id, self.g0), (d.m.id.sender,)))
         return effects + self.arm(COLLECT, self.collect_ticks)
+
+    def hand_over(self, m: Message, gts: Timestamp) -> list[Effect]:
+        effects = super().hand_over(m, gts)
+        self.sessions.add(m.id)
+        if self.state.status is Status.LEADER:
+            effects.append(Send(Done(m.id, self.g0), (m.id.sender,)))
+        return effects
 
     def on_accept(self, accept: Accept) -> list[Effect]:
         mid = accept.m.id
@@ -197,6 +197,7 @@ class Member(WbCast):
 
     def begin_ballot(self, votes: list[NewLeaderAck]) -> list[Effect]:
         self.garbage.new_ballot()
+        self.declared = {}
         self.told = tuple(self.lives)
         missed = [effect for vote in votes for effect in self.take_over(vote.past)]
         return missed + super().begin_ballot(votes)
@@ -251,6 +252,7 @@ class Member(WbCast):
         effects = super().on_new_state(new, sender)
         if effects:
             self.garbage.new_ballot()
+            self.declared = {}
             s.cur_leader[self.g0] = sender
             effects = self.take_over(new.past) + effects
         return effects + self.watch()
@@ -366,39 +368,3 @@ class Member(WbCast):
         if self.state.status is Status.RECOVERING:
             return []  # the next leader repeats its DELIVERs, and we report then
         return self.garbage.report(self.state.cballot)
-
-
-def build(process: ProcessId, topology: Topology, options: Options) -> Machine:
-    if topology.group_of(process) is None:
-        return Client(topology, ticks(options, "retry_ticks", RETRY_TICKS))
-    return Member(topology, process, options)
-
-
-PROMISES = (
-    "multicast-validity",
-    "uniform-agreement",
-    "uniform-integrity",
-    "termination",
-    "ordering",
-    "uniform-global-total",
-    "timestamp-order",
-    "genuineness",
-)
-
-PROTOCOL = register(
-    Spec(
-        name="wbcast",
-        build=build,
-        promises=PROMISES,
-        tolerates=Tolerates(
-            crashes_per_group=minority, client_crashes=True, restarts=True, partitions=True
-        ),
-        shapes=(
-            Topology.regular(groups=2, replicas=3, clients=2),
-            Topology.regular(groups=3, replicas=3, clients=3),
-            Topology.regular(groups=1, replicas=5, clients=2),
-            Topology.regular(groups=3, replicas=3, clients=0),
-        ),
-        invariants=invariants,
-    )
-)

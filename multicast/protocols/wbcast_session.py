@@ -4,11 +4,22 @@ A sender numbers its messages. It repeats one to the leaders it knows, after a t
 groups, until the leader of each destination group has answered Done. With every message it says
 below which number it needs no more answers, so a member remembers of the past only what some
 sender may still ask about.
+
+A leader that was replaced, and does not know it, must not believe that: what was delivered without
+it would count as forgotten, and be lost when it leads again. So the number travels with the message
+that it came with, in its DELIVER. Who commits a message in a ballot knows that no later ballot had
+begun when the message came; what was finished by then is in the state of that ballot, or was
+delivered in it, in either case below the message. Who handles its DELIVER has delivered all that.
+
+The upper half of a number is the sender's *epoch*. One that comes back without its memory begins a
+new one: it knows nothing of what it left unfinished, and must not declare that finished. Somebody
+would take it for forgotten while another group still waits for its votes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from shmcast.multicast.protocols.core import (
     CancelTimer,
@@ -32,6 +43,7 @@ from shmcast.multicast.protocols.topology import Topology
 from shmcast.multicast.protocols.wbcast_wire import Done, MulticastMsg, Redirect
 
 AGAIN = "again"
+EPOCH_SHIFT = 32
 BACKOFF_MAX = 4  # doublings of the wait between two attempts
 
 
@@ -147,43 +159,53 @@ class Client:
         return []
 
 
+class Session(NamedTuple):
+    sender: ProcessId
+    epoch: int
+
+
+def session_of(sender: ProcessId, seq: int) -> Session:
+    return Session(sender, seq >> EPOCH_SHIFT)
+
+
 @dataclass(slots=True)
 class Sessions:
     """What a member has delivered, as far as somebody may still ask."""
 
-    finished: dict[ProcessId, int] = field(default_factory=dict)
-    delivered: dict[ProcessId, set[int]] = field(default_factory=dict)
+    finished: dict[Session, int] = field(default_factory=dict)
+    delivered: dict[Session, set[int]] = field(default_factory=dict)
 
     def is_done(self, mid: MessageId) -> bool:
-        """Delivered here. Of a message below `finished` the sender knows that a quorum of every
-        destination group holds it: so an absent one is not new, but forgotten."""
-        if mid.seq < self.finished.get(mid.sender, 0):
+        """Delivered here, or below `finished`: then an absent one is not new, but forgotten."""
+        session = session_of(*mid)
+        if mid.seq < self.finished.get(session, 0):
             return True
-        return mid.seq in self.delivered.get(mid.sender, ())
+        return mid.seq in self.delivered.get(session, ())
 
     def add(self, mid: MessageId) -> None:
-        self.delivered.setdefault(mid.sender, set()).add(mid.seq)
+        self.delivered.setdefault(session_of(*mid), set()).add(mid.seq)
 
     def finish(self, sender: ProcessId, below: int) -> None:
-        if below <= self.finished.get(sender, 0):
+        session = session_of(sender, below)
+        if below <= self.finished.get(session, 0):
             return
-        self.finished[sender] = below
-        self._forget(sender, below)
+        self.finished[session] = below
+        self._forget(session, below)
 
-    def _forget(self, sender: ProcessId, below: int) -> None:
-        kept = {seq for seq in self.delivered.get(sender, ()) if seq >= below}
+    def _forget(self, session: Session, below: int) -> None:
+        kept = {seq for seq in self.delivered.get(session, ()) if seq >= below}
         if kept:
-            self.delivered[sender] = kept
+            self.delivered[session] = kept
         else:
-            self.delivered.pop(sender, None)
+            self.delivered.pop(session, None)
 
     def merge(self, other: Sessions) -> None:
-        for sender, seqs in other.delivered.items():
-            self.delivered.setdefault(sender, set()).update(seqs)
-        for sender, below in other.finished.items():
-            self.finish(sender, below)
-        for sender, below in list(self.finished.items()):
-            self._forget(sender, below)
+        for session, seqs in other.delivered.items():
+            self.delivered.setdefault(session, set()).update(seqs)
+        for session, below in other.finished.items():
+            self.finish(session.sender, below)
+        for session, below in list(self.finished.items()):
+            self._forget(session, below)
 
     def copy(self) -> Sessions:
         return Sessions(dict(self.finished), {p: set(s) for p, s in self.delivered.items()})

@@ -1,12 +1,10 @@
-"""Every protocol keeps its promises in seeded runs; every mutant is caught. A failure prints the
-command that replays it."""
+"""Every protocol keeps its promises in seeded runs. A failure prints the command that replays it;
+test_mutants.py shows that a broken protocol fails."""
 
 import pytest
 
 from shmcast.multicast.protocols.registry import lookup, names
-from shmcast.multicast.sim.api import run
-from shmcast.multicast.sim.campaign import campaign, replay_command, scenario_for
-from shmcast.multicast.sim.mutants import all_mutants
+from shmcast.multicast.sim.campaign import campaign
 
 SEEDS = 300
 
@@ -19,16 +17,8 @@ def test_campaign_finds_no_violation(protocol: str) -> None:
     assert not found.undetermined, "a run that stays open shows no liveness"
 
 
-@pytest.mark.parametrize("name", all_mutants())
-def test_mutant_is_caught_within_its_seeds(name: str) -> None:
-    mutant = all_mutants()[name]
-    assert any(
-        mutant.breaks in run(scenario_for(name, seed)).report().violated
-        for seed in range(mutant.seeds)
-    ), f"{mutant.differs}: {mutant.breaks} holds; {replay_command(name, 0)}"
-
-
-@pytest.mark.parametrize("protocol", names())
-def test_every_promise_has_a_mutant_that_breaks_it(protocol: str) -> None:
-    broken = {m.breaks for n, m in all_mutants().items() if n.startswith(f"{protocol}~")}
-    assert set(lookup(protocol).promises) <= broken
+@pytest.mark.parametrize("seed", [7971, 9756])
+def test_run_does_not_close_while_a_message_of_its_load_is_under_way(seed: int) -> None:
+    """A link that took 2.2 s held up a member; the run was over after 0.8 s, and it was blamed."""
+    found = campaign(lookup("baseline-null"), [seed])
+    assert found.passed, str(found)

@@ -14,9 +14,9 @@ from shmcast.multicast.protocols.topology import Topology
 from shmcast.multicast.protocols.wbcast import WbCast
 from shmcast.multicast.protocols.wbcast_member import Member
 from shmcast.multicast.protocols.wbcast_session import Client
+from shmcast.multicast.protocols.wbcast_specs import build_with
 from shmcast.multicast.protocols.wbcast_wire import NewLeaderAck, Snapshot
 from shmcast.multicast.sim.api import DELTA, run, simulate
-from shmcast.multicast.sim.broken.wbcast import members_are
 from shmcast.multicast.sim.faults import Crash, Recover, WrongNomination
 from shmcast.multicast.sim.left_behind import left_behind
 from shmcast.multicast.sim.workload import Input, Submit, random_submissions
@@ -41,7 +41,7 @@ class Watched:
     most: int = 0
 
     def build(self, process: ProcessId, topology: Topology, options: Options) -> Machine:
-        machine = members_are(self.kind)(process, topology, options)
+        machine = build_with(self.kind)(process, topology, options)
         if isinstance(machine, Member):
             self.machines[process] = machine
         return machine
@@ -129,7 +129,7 @@ class BringsBack(Member):
 
 
 def test_collected_message_that_comes_back_blocks_its_group() -> None:
-    broken = replace(lookup("wbcast"), build=members_are(BringsBack), invariants=list)
+    broken = replace(lookup("wbcast"), build=build_with(BringsBack), invariants=list)
     assert any(run(left_behind(broken, seed)).report().undetermined for seed in range(70, 120))
 
 

@@ -19,10 +19,13 @@ from shmcast.multicast.protocols.registry import Build, Options
 from shmcast.multicast.protocols.topology import Topology
 from shmcast.multicast.protocols.wbcast import Acks
 from shmcast.multicast.protocols.wbcast_gc import Garbage
-from shmcast.multicast.protocols.wbcast_member import Member, build
+from shmcast.multicast.protocols.wbcast_member import Member
 from shmcast.multicast.protocols.wbcast_session import Client
+from shmcast.multicast.protocols.wbcast_specs import build, build_with
 from shmcast.multicast.protocols.wbcast_wire import Accept, MulticastMsg
 from shmcast.multicast.sim.mutants import mutant
+
+Change = Callable[[Machine, ProcessId], Machine]
 
 
 class Impatient(Member):
@@ -118,18 +121,9 @@ def sends_half(machine: Machine, process: ProcessId) -> Machine:
     return machine
 
 
-def members_are(kind: type[Member]) -> Build:
+def everyone(change: Change, built: Build) -> Build:
     def broken(process: ProcessId, topology: Topology, options: Options) -> Machine:
-        if topology.group_of(process) is None:
-            return build(process, topology, options)
-        return kind(topology, process, options)
-
-    return broken
-
-
-def everyone(change: Callable[[Machine, ProcessId], Machine]) -> Build:
-    def broken(process: ProcessId, topology: Topology, options: Options) -> Machine:
-        return change(build(process, topology, options), process)
+        return change(built(process, topology, options), process)
 
     return broken
 
@@ -215,22 +209,19 @@ MEMBERS: tuple[tuple[str, str, str, int, type[Member]], ...] = (
     ),
 )
 
-for name, differs, breaks, seeds, kind in MEMBERS:
-    mutant("wbcast", name, differs, breaks=breaks, seeds=seeds, build=members_are(kind))
+SENDERS: tuple[tuple[str, str, str, int, Change], ...] = (
+    ("sends-once", "a sender never repeats a multicast", "multicast-validity", 40, sends_once),
+    (
+        "sends-half",
+        "some multicasts reach their first group only",
+        "termination",
+        40,
+        sends_half,
+    ),
+)
 
-mutant(
-    "wbcast",
-    "sends-once",
-    "a sender never repeats a multicast",
-    breaks="multicast-validity",
-    seeds=40,
-    build=everyone(sends_once),
-)
-mutant(
-    "wbcast",
-    "sends-half",
-    "some multicasts reach their first group only",
-    breaks="termination",
-    seeds=40,
-    build=everyone(sends_half),
-)
+for name, differs, breaks, seeds, kind in MEMBERS:
+    mutant("wbcast", name, differs, breaks=breaks, seeds=seeds, build=build_with(kind))
+
+for name, differs, breaks, seeds, change in SENDERS:
+    mutant("wbcast", name, differs, breaks=breaks, seeds=seeds, build=everyone(change, build))

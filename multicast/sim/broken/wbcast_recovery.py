@@ -11,19 +11,21 @@ from shmcast.multicast.protocols.wbcast import Status
 from shmcast.multicast.protocols.wbcast_member import Member
 from shmcast.multicast.protocols.wbcast_rejoin import Past
 from shmcast.multicast.protocols.wbcast_session import Sessions
+from shmcast.multicast.protocols.wbcast_specs import build_with
 from shmcast.multicast.protocols.wbcast_wire import (
     Ballot,
     DeliverMsg,
     Lives,
+    MulticastMsg,
     NewLeaderAck,
     NewState,
     Phase,
     Snapshot,
 )
-from shmcast.multicast.sim.broken.wbcast import members_are
 from shmcast.multicast.sim.churn import churn, memory_loss
 from shmcast.multicast.sim.left_behind import left_behind
 from shmcast.multicast.sim.mutants import mutant
+from shmcast.multicast.sim.old_leader import old_leader
 
 
 class LeadsUnsynchronised(Member):
@@ -47,6 +49,13 @@ class RecoversFromFirstReply(Member):
 
     def merged(self, votes: list[NewLeaderAck], J: list[NewLeaderAck]) -> Snapshot:
         return super().merged(votes[:1], [vote for vote in votes[:1] if vote in J])
+
+
+class BelievesAtOnce(Member):
+    def on_request(self, msg: MulticastMsg, sender: ProcessId) -> list[Effect]:
+        if self.state.status is Status.LEADER and sender == msg.m.id.sender:
+            self.sessions.finish(sender, msg.finished)
+        return super().on_request(msg, sender)
 
 
 class SaysNothing(Member):
@@ -211,12 +220,23 @@ LEFT_BEHIND: tuple[tuple[str, str, str, int, type[Member]], ...] = (
     ),
 )
 
+OLD_LEADER: tuple[tuple[str, str, str, int, type[Member]], ...] = (
+    (
+        "believes-at-once",
+        "a leader that was replaced believes a sender that its messages are finished",
+        "uniform-agreement",
+        1,
+        BelievesAtOnce,
+    ),
+)
+
 for name, differs, breaks, seeds, kind in RECOVERY:
-    mutant("wbcast", name, differs, breaks=breaks, seeds=seeds, build=members_are(kind))
+    mutant("wbcast", name, differs, breaks=breaks, seeds=seeds, build=build_with(kind))
 for table, scenarios in (
     (CHURN, churn),
     (MEMORY_LOSS, memory_loss),
     (LEFT_BEHIND, left_behind),
+    (OLD_LEADER, old_leader),
 ):
     for name, differs, breaks, seeds, kind in table:
         mutant(
@@ -225,6 +245,6 @@ for table, scenarios in (
             differs,
             breaks=breaks,
             seeds=seeds,
-            build=members_are(kind),
+            build=build_with(kind),
             scenarios=scenarios,
         )

@@ -245,6 +245,34 @@ def test_perpetual_timers_end_with_the_settling_time() -> None:
     assert run.trace.closed and 1490 <= run.ended_at <= 1500
 
 
+class Chatter(Echo):
+    """Floods p1 for ever, and notes what it hears."""
+
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        match event:
+            case Multicast(m):
+                return [Send(Flood(m.id.seq), (2,)), SetTimer("chat", now + 10)]
+            case Timer():
+                return [Send(Flood(0), (1,)), SetTimer("chat", now + 10)]
+        return super().handle(event, now)
+
+
+CHATTER = Spec("chatter", lambda p, t, o: Chatter(p), promises=(), settle_ticks=500)
+
+
+def test_run_waits_for_a_message_of_its_load_that_takes_longer_than_the_settling_time() -> None:
+    slow = Scripted(Constant(5), (Rule(9000, dst=2),))
+    run = simulate(CHATTER, topology=THREE, inputs=[Submit(1000, 0, (0,))], delay=slow)
+    assert [e.real_t for e in run.trace if e.kind == "heard" and e.proc == 2] == [10_000]
+    assert run.trace.closed and 10_490 <= run.ended_at <= 10_500
+
+
+def test_perpetual_traffic_over_a_slow_link_does_not_keep_a_run_open() -> None:
+    slow = Scripted(Constant(5), (Rule(9000, dst=1),))
+    run = simulate(CHATTER, topology=THREE, inputs=[Submit(1000, 0, (0,))], delay=slow)
+    assert run.trace.closed and 10_900 <= run.ended_at <= 11_000
+
+
 def test_broken_invariant_stops_the_run_and_fails_its_check() -> None:
     def never_step_3(world: World) -> None:
         assert world.step is not None

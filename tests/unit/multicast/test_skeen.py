@@ -1,5 +1,7 @@
 """Fig. 1 of paper 000, line by line."""
 
+import pytest
+
 from shmcast.multicast.protocols.core import (
     Deliver,
     Message,
@@ -9,7 +11,7 @@ from shmcast.multicast.protocols.core import (
     Send,
     Timestamp,
 )
-from shmcast.multicast.protocols.skeen import Client, MulticastMsg, Phase, Propose, Skeen
+from shmcast.multicast.protocols.skeen import Client, MulticastMsg, Phase, Propose, Skeen, build
 from shmcast.multicast.protocols.topology import Topology
 
 TOPOLOGY = Topology.regular(groups=3, replicas=1, clients=1)
@@ -66,3 +68,8 @@ def test_nothing_is_kept_of_a_delivered_message() -> None:
     s = p.state
     p.may_deliver(Timestamp(9, 9))  # the heap of proposals is cleaned when it is next asked
     assert not (s.phase or s.local_ts or s.global_ts or s.lts or s.committed or s.proposed)
+
+
+def test_groups_of_several_processes_are_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="one process a group; ft-skeen"):
+        build(0, Topology.regular(groups=2, replicas=3, clients=1), {})

@@ -1,5 +1,7 @@
 """Fig. 4 of paper 000, line by line, and the rules of its neighbours."""
 
+import pytest
+
 from shmcast.multicast.protocols.core import (
     Deliver,
     Effect,
@@ -22,7 +24,7 @@ from shmcast.multicast.protocols.topology import Topology
 from shmcast.multicast.protocols.wbcast import Status
 from shmcast.multicast.protocols.wbcast_member import Member
 from shmcast.multicast.protocols.wbcast_rejoin import Missed, Past
-from shmcast.multicast.protocols.wbcast_session import Client, Sessions
+from shmcast.multicast.protocols.wbcast_session import EPOCH_SHIFT, Client, Session, Sessions
 from shmcast.multicast.protocols.wbcast_wire import (
     Accept,
     AcceptAck,
@@ -315,7 +317,7 @@ def test_collect_of_an_earlier_ballot_means_nothing() -> None:
 def test_member_that_was_left_behind_begins_a_new_life() -> None:
     follower = member(1)
     dropped = Timestamp(9, 0)
-    sessions = Sessions(finished={CLIENT: 2})
+    sessions = Sessions(finished={Session(CLIENT, 0): 2})
     past = Past(Timestamp(12, 0), dropped, sessions, {})
     b = Ballot(2, 0)
     effects = receive(follower, NewState(b, 12, Snapshot(), ALIVE, past), 0)
@@ -329,7 +331,37 @@ def test_accepted_message_that_a_voter_has_collected_stays_away() -> None:
     b, ts = Ballot(2, 2), Timestamp(4, 0)
     receive(candidate, NewLeader(b, ALIVE), 2)
     held = Snapshot({N.id: N}, {N.id: Phase.ACCEPTED}, {N.id: ts})
-    past = Past(ts, ts, Sessions(delivered={CLIENT: {N.id.seq}}), {})
+    past = Past(ts, ts, Sessions(delivered={Session(CLIENT, 0): {N.id.seq}}), {})
     receive(candidate, NewLeaderAck(b, FIRST, 0, held, ALIVE), 2)
     receive(candidate, NewLeaderAck(b, FIRST, 4, Snapshot(), ALIVE, past), 1)
     assert candidate.state.phase == {}
+
+
+def test_leader_believes_that_messages_are_finished_when_what_said_so_is_delivered() -> None:
+    """Before that, it may have been replaced, and not know what it has missed."""
+    leader = member(0)
+    n = Message(MessageId(CLIENT, 5), dest=(0,))
+    accept = sent(receive(leader, MulticastMsg(n, finished=4), CLIENT))[0][0]
+    assert not leader.sessions.is_done(MessageId(CLIENT, 3))
+    receive(leader, accept, 0)
+    effects = [e for p in (0, 1) for e in receive(leader, AcceptAck(n.id, 0, (FIRST,)), p)]
+    ((deliver, _),) = sent(effects)
+    assert isinstance(deliver, DeliverMsg) and deliver.finished == 4
+    receive(leader, deliver, 0)
+    assert leader.sessions.is_done(MessageId(CLIENT, 3))
+
+
+@pytest.mark.parametrize(("epoch", "asked"), [(1, True), (0, False)])
+def test_a_sender_without_memory_does_not_finish_what_its_earlier_life_left_open(
+    epoch: int, asked: bool
+) -> None:
+    """Group 0 has M, group 1 has not. The sender comes back and goes on with higher numbers. In
+    the same epoch that would say that M is finished: group 1 would never vote, group 0 never
+    deliver again."""
+    leader = member(3)
+    next_seq = epoch << EPOCH_SHIFT | 10
+    later = Message(MessageId(CLIENT, next_seq), dest=(1,))
+    ts = Timestamp(1, 1)
+    receive(leader, DeliverMsg(later, OTHER, ts, ts, finished=next_seq), 3)
+    retried = sent(receive(leader, MulticastMsg(M), 0))
+    assert any(isinstance(wire, Accept) for wire, _ in retried) is asked
