@@ -1,0 +1,81 @@
+"""The processes of other hosts, for a replica's loop: frames from their links come into the same
+inbox as all others, so that the loop waits in one place only."""
+
+from __future__ import annotations
+
+from shmcast.errors import DeadlineMissed
+from shmcast.multicast.protocols.core import ProcessId
+from shmcast.multicast.run.config import ClusterConfig
+from shmcast.multicast.run.detector import Leadership
+from shmcast.multicast.run.inbox import Outlet, head_of
+from shmcast.multicast.run.links import Heard, Links
+
+NS_PER_TICK = 1000
+
+
+class Hosts:
+    def __init__(self, config: ClusterConfig, me: ProcessId, incarnation: int, inbox: str) -> None:
+        here = config.replicas[me].host
+        self._names = {r.proc: r.name for r in config.replicas if r.host != here}
+        self._inbox = inbox
+        self._outlets: dict[ProcessId, tuple[int, Outlet]] = {}  # used by the links' thread only
+        self._ready = False  # the first frames may come before `links` is ours
+        self.links = Links(
+            config,
+            me,
+            incarnation,
+            self._arrived,
+            heartbeat_ns=config.options["heartbeat_ticks"] * NS_PER_TICK,
+        )
+        self._ready = True
+
+    def __contains__(self, process: ProcessId) -> bool:
+        return process in self._names
+
+    def look(self, leadership: Leadership) -> list[Heard]:
+        """Who was heard last, and when. Ends this life if frames for it were dropped."""
+        self.links.show(*leadership)
+        if self.links.error is not None:
+            raise self.links.error
+        missed = [self._names[p] for p in self.links.missed]
+        if missed:
+            raise DeadlineMissed(
+                f"the link from {', '.join(missed)} is cut, and frames on it are lost: start this "
+                "replica again, it takes over another's state"
+            )
+        return self.links.heard()
+
+    def send(self, to: ProcessId, data: bytes) -> None:
+        if not self.links.send(to, data):
+            raise DeadlineMissed(
+                f"the links' thread does not take what is for {self._names[to]}: start this "
+                "replica again"
+            )
+
+    def cut_off(self, process: ProcessId) -> None:
+        self.links.cut_off(process)
+
+    def close(self) -> None:
+        self.links.close()
+        for _, outlet in self._outlets.values():
+            outlet.close()
+
+    def _arrived(self, sender: ProcessId, data: bytes) -> bool:
+        """In the links' thread. An inbox without room leaves the frame with its sender."""
+        if not self._ready:
+            return False
+        life = self.links.life_of(sender)
+        known = self._outlets.get(sender)
+        if known is None or known[0] != life:
+            if known is not None:
+                known[1].close()
+            known = self._outlets[sender] = life, Outlet(self._inbox, head_of(sender, life))
+        outlet = known[1]
+        outlet.flush()
+        if outlet.is_behind:
+            return False
+        outlet.send(data)
+        if outlet.gone:  # our own inbox is lost: this life is over, and must not hide it
+            self.links.cut_off(sender)
+            return False
+        return True

@@ -1,0 +1,289 @@
+"""Frames over mailboxes: every life of a process has an inbox, in which each other one has a lane.
+
+A frame longer than a slot travels in fragments. A receiver that does not keep up is waited for in
+a bounded backlog; one that is behind by more than that is *cut off*: its inbox is removed, so that
+it notices, and has to come back as a new life. A gap in what one life tells another never goes
+unnoticed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import struct
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from shmcast.errors import (
+    Corrupt,
+    DeadlineMissed,
+    Incompatible,
+    MailboxFull,
+    Rejected,
+    ShmcastError,
+)
+from shmcast.mailbox.mailbox import Mailbox
+from shmcast.mailbox.receiver import Wait
+from shmcast.mailbox.sender import Sender
+from shmcast.multicast.protocols.core import ProcessId
+from shmcast.multicast.run.records import FRAGMENTS_MAX, Fragment
+from shmcast.multicast.run.records import decode as decode_records
+from shmcast.multicast.run.records import encode as encode_records
+from shmcast.multicast.run.transport import CLIENTS_FROM, Frame
+from shmcast.multicast.run.wire import RECORDS, kind_of
+
+_HEAD = struct.Struct("<iI")  # sender, its incarnation
+_HEAD_BYTES = _HEAD.size
+_FRAGMENT_HEAD_BYTES = 64  # the most that a Fragment adds to its data
+_LOST = (ShmcastError, FileNotFoundError, ValueError)
+BATCH = 256
+BACKLOG_BYTES_MAX = 64 << 20
+SPEAKERS_MAX = 4096  # that are told apart at a time: many more than have room in an inbox
+
+
+def inbox_name(cluster: str, process: ProcessId, incarnation: int) -> str:
+    return f"{cluster}.p{process}.{incarnation}"
+
+
+def client_inbox_name(cluster: str, client: int) -> str:
+    return f"{cluster}.c{client}"
+
+
+def remove_inbox(name: str) -> None:
+    """Whoever knows that its owner is dead may call this; so may all of them."""
+    with contextlib.suppress(*_LOST, OSError):
+        Mailbox.remove(name)
+
+
+class Inbox:
+    """What others send to this life of this process."""
+
+    def __init__(
+        self, name: str, *, copies: int, slot_bytes: int, capacity: int, senders: int
+    ) -> None:
+        self.name = name
+        remove_inbox(name)  # what an earlier user of a name left behind
+        self._box = Mailbox.create(
+            name,
+            copies=copies,
+            message_size=slot_bytes,
+            capacity=capacity,
+            senders=senders,
+            receivers=1,
+        )
+        # More processes than cores is the rule here: a spinning one keeps another from running.
+        self._receiver = self._box.receiver(wait=Wait.BLOCK)
+        self._lives: dict[ProcessId, int] = {}
+        self._heads: dict[bytes, ProcessId] = {}  # of the lives that speak now
+        self.appeared: set[ProcessId] = set()  # spoke for the first time in their lives
+        self._parts: dict[ProcessId, _Parts] = {}
+
+    def receive(self, timeout_ns: int) -> list[Frame]:
+        """All that has come; waits for the first one. MailboxLost: this life was cut off."""
+        try:
+            batch = self._receiver.receive_many(BATCH, timeout=max(0, timeout_ns) / 1e9)
+        except TimeoutError:
+            return []
+        frames: list[Frame] = []
+        heads, mark = self._heads, _FRAGMENT_MARK
+        for data in batch.payloads:
+            sender = heads.get(data[:_HEAD_BYTES])
+            if sender is None or data[_HEAD_BYTES + 3 : _HEAD_BYTES + 5] == mark:
+                frames.extend(self._frames(data))
+            else:
+                frames.append(Frame(sender, data[_HEAD_BYTES:]))
+        return frames
+
+    def _refused(self, sender: ProcessId) -> Frame:
+        """An empty frame: nobody of ours sends one, and who decodes it cuts its sender off."""
+        self._parts.pop(sender, None)
+        return Frame(sender, b"")
+
+    def _frames(self, data: bytes) -> Iterator[Frame]:
+        if len(data) < _HEAD_BYTES:
+            return
+        sender, incarnation = _HEAD.unpack_from(data)
+        known = self._lives.get(sender, -1)
+        if incarnation < known:
+            return  # said by a life that is over
+        if incarnation > known:
+            self._meet(sender, known, incarnation)
+        body = data[_HEAD_BYTES:]
+        try:
+            if kind_of(body) == RECORDS and body[3:5] == _FRAGMENT_MARK:
+                yield from self._fragments(sender, body)
+            else:
+                yield Frame(sender, body)
+        except (Corrupt, Incompatible):
+            yield self._refused(sender)
+
+    def _meet(self, sender: ProcessId, known: int, incarnation: int) -> None:
+        self._forget(sender, known)
+        if len(self._lives) >= SPEAKERS_MAX:  # a client has one life only: it is met anew
+            oldest = next((other for other in self._lives if other >= CLIENTS_FROM), None)
+            if oldest is not None:
+                self._forget(oldest, self._lives[oldest])
+        self._heads[head_of(sender, incarnation)] = sender
+        self._lives[sender] = incarnation
+        self.appeared.add(sender)
+
+    def _forget(self, sender: ProcessId, life: int) -> None:
+        if self._lives.pop(sender, None) is not None:
+            self._heads.pop(head_of(sender, life), None)
+        self._parts.pop(sender, None)
+
+    def _fragments(self, sender: ProcessId, body: bytes) -> Iterator[Frame]:
+        for record in decode_records(body):
+            if not isinstance(record, Fragment):
+                raise Corrupt(f"process {sender} mixes fragments with other records")
+            whole = self._parts.setdefault(sender, _Parts()).add(record)
+            if whole is not None:
+                yield Frame(sender, whole)
+
+    def close(self) -> None:
+        self._receiver.close()
+        self._box.close()
+        remove_inbox(self.name)
+
+
+_FRAGMENT_MARK = encode_records([Fragment(0, 0, 2, b"")])[3:5]  # array of 5, tag 9
+
+
+class Reader(enum.Enum):
+    LIVES = "lives"
+    DIED = "died"  # its inbox is still there
+    LEFT = "left"  # in order: whoever closes an inbox removes it
+
+
+@dataclass(slots=True)
+class _Parts:
+    """The fragments of the frame that one sender is sending."""
+
+    number: int = -1
+    data: list[bytes] = field(default_factory=list)
+
+    def add(self, part: Fragment) -> bytes | None:
+        if part.index == 0:
+            self.number, self.data = part.number, []
+        if part.number != self.number or part.index != len(self.data):
+            raise Corrupt(f"fragment {part.index} of frame {part.number} out of turn")
+        self.data.append(part.data)
+        if len(self.data) < part.count:
+            return None
+        whole = b"".join(self.data)
+        self.data = []
+        return whole
+
+
+class Outlet:
+    """The way into one other inbox: what does not fit now is kept, in order, up to a bound."""
+
+    def __init__(self, name: str, head: bytes) -> None:
+        self.name = name
+        self._head = head
+        self._box: Mailbox | None = None
+        self._sender: Sender | None = None
+        self._room = 0  # for a frame in one slot
+        self._fragmented = 0
+        self._backlog: deque[bytes] = deque()
+        self._backlog_bytes = 0
+        self.gone = False  # its owner died, or was cut off: whatever is sent is lost with it
+
+    @property
+    def is_behind(self) -> bool:
+        return bool(self._backlog)
+
+    def send(self, data: bytes) -> None:
+        if self.gone or (self._sender is None and not self._open()):
+            return
+        if len(data) <= self._room and not self._backlog:  # nearly always
+            piece = self._head + data
+            if not self._put(piece):
+                self._keep(piece)
+            return
+        for piece in self._pieces(data):
+            if self._backlog or not self._put(piece):
+                self._keep(piece)
+
+    def flush(self) -> None:
+        while self._backlog:
+            if not self._put(self._backlog[0]) or self.gone:  # if gone, the backlog went as well
+                return
+            self._backlog_bytes -= len(self._backlog.popleft())
+
+    def _open(self) -> bool:
+        if self._sender is not None:
+            return True
+        try:
+            self._box = Mailbox.open(self.name, timeout=0.1)
+            self._room = self._box.message_size - len(self._head)
+            self._sender = self._box.sender(timeout=0.1)
+        except (*_LOST, TimeoutError):
+            self.close()
+            return False
+        return True
+
+    def _pieces(self, data: bytes) -> Iterator[bytes]:
+        if len(data) <= self._room:
+            yield self._head + data
+            return
+        part = self._room - _FRAGMENT_HEAD_BYTES
+        count = -(-len(data) // part)
+        if count > FRAGMENTS_MAX:
+            raise ValueError(f"a frame of {len(data)} bytes is too long for {self.name}")
+        self._fragmented += 1
+        for index in range(count):
+            piece = data[index * part : (index + 1) * part]
+            yield self._head + encode_records([Fragment(self._fragmented, index, count, piece)])
+
+    def _put(self, piece: bytes) -> bool:
+        while self._sender is not None:
+            try:
+                self._sender.send(piece, timeout=0)
+                return True
+            except MailboxFull:
+                return False
+            except Rejected:
+                continue  # we were late; nobody has it
+            except DeadlineMissed:  # so late that our lane was given back; nobody has it either
+                self._sender = None
+                self._open()
+            except _LOST:
+                self.close()
+        return True
+
+    def _keep(self, piece: bytes) -> None:
+        self._backlog.append(piece)
+        self._backlog_bytes += len(piece)
+        if self._backlog_bytes > BACKLOG_BYTES_MAX:
+            self.cut_off()
+
+    def cut_off(self) -> None:
+        name = self.name
+        self.close()
+        remove_inbox(name)
+
+    def reader(self) -> Reader:
+        """Who reads it? The place of a dead one is freed."""
+        if self._box is None:
+            return Reader.LEFT if self.gone else Reader.LIVES
+        try:
+            self._box.reap()
+            return Reader.LIVES if self._box.stats().receivers else Reader.DIED
+        except _LOST:
+            return Reader.LEFT
+
+    def close(self) -> None:
+        self.gone = True
+        self._backlog.clear()
+        self._backlog_bytes = 0
+        for part in (self._sender, self._box):
+            if part is not None:
+                with contextlib.suppress(*_LOST):
+                    part.close()
+        self._sender = self._box = None
+
+
+def head_of(process: ProcessId, incarnation: int) -> bytes:
+    return _HEAD.pack(process, incarnation)

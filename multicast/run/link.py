@@ -1,0 +1,243 @@
+"""One direction between one life of a process and one of another: FIFO, nothing lost or doubled.
+
+Pure: no socket, no clock. The sender numbers its frames and keeps each until the receiver has
+said that it came; after a gap, or when an acknowledgement stands still for a whole heartbeat, it
+sends again from the first one missing. What is kept is bounded: a sender that would have to drop
+a frame cuts the link instead. A cut link stays cut until one of the two lives has ended, and both
+sides know it. A gap is never silent.
+
+    Hello    sender → receiver   every heartbeat: who I am, in which life
+    Welcome  receiver → sender   the answer: my life, the number I wait for, clocks
+    Data     sender → receiver   the frame follows as a part of its own
+    Ack      receiver → sender   after a batch; `gap`: something before it is missing
+    Cut      sender → receiver   I had to drop frames: this pair of lives is over
+    Refused  receiver → sender   why I do not listen: another version or cluster
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Annotated, TypeAlias, cast
+
+import msgspec
+from msgspec import Meta, Struct
+
+from shmcast.errors import Corrupt, Incompatible
+
+LINK_VERSION = 1
+WINDOW = 1024  # frames on their way at once: the rest follows with the acknowledgements
+
+Natural: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Text: TypeAlias = Annotated[str, Meta(max_length=300)]
+
+
+class _Record(Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
+    pass
+
+
+class Hello(_Record, tag=1, frozen=True):
+    process: Natural
+    life: Natural
+    cluster: Text
+    sent_ns: Natural
+    epoch: Natural = 0  # of its group's leadership, as it sees it
+    leader: Annotated[int, Meta(ge=-1, le=2**31)] = -1
+
+
+class Welcome(_Record, tag=2, frozen=True):
+    life: Natural
+    to_life: Natural
+    expected: Natural
+    hello_ns: Natural  # the Hello's sent_ns
+    came_ns: Natural
+    sent_ns: Natural
+
+
+class Data(_Record, tag=3, frozen=True):
+    life: Natural
+    to_life: Natural
+    seq: Natural
+
+
+class Ack(_Record, tag=4, frozen=True):
+    life: Natural
+    to_life: Natural
+    expected: Natural
+    gap: bool
+
+
+class Cut(_Record, tag=5, frozen=True):
+    life: Natural
+    to_life: Natural
+
+
+class Refused(_Record, tag=6, frozen=True):
+    version: Natural
+    why: Text
+
+
+Record: TypeAlias = Hello | Welcome | Data | Ack | Cut | Refused
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Record).decode
+_HEAD = bytes((LINK_VERSION,))
+
+
+def encode(record: Record) -> bytes:
+    return _HEAD + _encode(record)
+
+
+def decode(data: bytes) -> Record:
+    if not data:
+        raise Corrupt("an empty record on a link")
+    if data[0] != LINK_VERSION:
+        raise Incompatible(
+            f"the peer speaks link version {data[0]}, this process {LINK_VERSION}: "
+            "run the same release of shmcast on every host"
+        )
+    try:
+        return cast("Record", _decode(memoryview(data)[1:]))
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise Corrupt(f"not a record of a link: {error}") from error
+
+
+Sending: TypeAlias = list[tuple[Data, bytes]]
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """The sender's side."""
+
+    life: int
+    frames_max: int
+    bytes_max: int
+    to_life: int | None = None  # None: the peer has not answered yet
+    cut: bool = False
+    first: int = 0  # the number of kept[0]
+    kept: deque[bytes] = field(default_factory=deque)
+    kept_bytes: int = 0
+    sent: int = 0  # the first that is not on its way
+    stands_still: bool = False  # nothing was acknowledged since the last Welcome
+    repaired: int = -1  # the gap that was filled last
+
+    @property
+    def next(self) -> int:
+        return self.first + len(self.kept)
+
+    def push(self, data: bytes) -> Sending:
+        """Takes a frame; returns what to send now. A cut link takes everything and sends nothing:
+        its peer does not live any more, as far as this process is concerned."""
+        if self.cut:
+            return []
+        if len(self.kept) >= self.frames_max or self.kept_bytes + len(data) > self.bytes_max:
+            self.cut = True
+            self._forget()
+            return []
+        self.kept.append(data)
+        self.kept_bytes += len(data)
+        return self._fill()
+
+    def on_welcome(self, welcome: Welcome) -> Sending:
+        if welcome.to_life != self.life or welcome.life < (self.to_life or 0):
+            return []  # about another life of ours, or from one of theirs that is over
+        if self.to_life is None:
+            self.to_life = welcome.life
+            return self.again()
+        if welcome.life > self.to_life:
+            self.meet(welcome.life)
+            return []
+        self._acknowledged(welcome.expected)
+        if self.stands_still:
+            return self.again()
+        self.stands_still = True
+        return self._fill()
+
+    def meet(self, life: int) -> None:
+        """The peer shows itself in this life. What we answer to it must not be taken for what was
+        meant for the life before, and forgotten when its Welcome comes."""
+        if self.to_life is not None and life > self.to_life:
+            self._forget()
+            self.first, self.sent, self.cut, self.to_life = 0, 0, False, life
+
+    def on_ack(self, ack: Ack) -> Sending:
+        if ack.to_life != self.life or ack.life != self.to_life:
+            return []
+        self._acknowledged(ack.expected)
+        if ack.gap and ack.expected != self.repaired:
+            self.repaired = ack.expected
+            return self.again()
+        return self._fill()
+
+    def again(self) -> Sending:
+        self.sent = self.first
+        return self._fill()
+
+    def _fill(self) -> Sending:
+        """Everything that the window has room for."""
+        if self.to_life is None:
+            return []
+        begin, end = self.sent, min(self.next, self.first + WINDOW)
+        if end <= begin:
+            return []
+        self.sent = end
+        frames = islice(self.kept, begin - self.first, end - self.first)
+        life, to_life = self.life, self.to_life
+        return [(Data(life, to_life, begin + i), data) for i, data in enumerate(frames)]
+
+    def _acknowledged(self, expected: int) -> None:
+        if expected > self.next:
+            self.cut = True  # it acknowledges what was never sent: not our peer's memory
+            self._forget()
+            return
+        if expected > self.first:
+            self.stands_still = False
+        while self.first < expected:
+            self.kept_bytes -= len(self.kept.popleft())
+            self.first += 1
+        self.sent = max(self.sent, self.first)
+
+    def _forget(self) -> None:
+        self.first = self.sent = self.next
+        self.kept.clear()
+        self.kept_bytes = 0
+        self.stands_still, self.repaired = False, -1
+
+
+@dataclass(slots=True)
+class Incoming:
+    """The receiver's side."""
+
+    life: int
+    from_life: int = -1
+    expected: int = 0
+    cut: bool = False
+
+    def on_hello(self, hello: Hello, came_ns: int, now_ns: int) -> Welcome | None:
+        if hello.life < self.from_life:
+            return None  # a life that is over: it must not be heard again
+        if hello.life > self.from_life:
+            self.from_life, self.expected, self.cut = hello.life, 0, False
+        return Welcome(self.life, hello.life, self.expected, hello.sent_ns, came_ns, now_ns)
+
+    def is_next(self, data: Data) -> bool:
+        return not self.cut and self._is_ours(data) and data.seq == self.expected
+
+    def leaves_a_gap(self, data: Data) -> bool:
+        return self._is_ours(data) and data.seq > self.expected
+
+    def took(self) -> None:
+        self.expected += 1
+
+    def ack(self, gap: bool) -> Ack:
+        return Ack(self.life, self.from_life, self.expected, gap)
+
+    def on_cut(self, cut: Cut) -> bool:
+        """True: this is news."""
+        if cut.life != self.from_life or cut.to_life != self.life or self.cut:
+            return False
+        self.cut = True
+        return True
+
+    def _is_ours(self, data: Data) -> bool:
+        return data.life == self.from_life and data.to_life == self.life

@@ -1,0 +1,165 @@
+"""``shmcast up``, ``down``, ``status``: a cluster's replicas on this host."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import psutil
+import typer
+from rich.table import Table
+
+from shmcast.cli.output import Code, complain, console, emit_json
+from shmcast.multicast.run.config import ClusterConfig, load
+from shmcast.multicast.run.run_directory import RunDirectory, living
+from shmcast.multicast.run.supervisor import Supervisor, log_to, stop
+
+File = Annotated[Path, typer.Argument(help="cluster.toml", show_default=False)]
+OnHost = Annotated[
+    str | None, typer.Option("--host", help="Which host of the file this is.", show_default=False)
+]
+Json = Annotated[bool, typer.Option("--json", help="Figures for machines.")]
+_DETACH_TIMEOUT_S = 30.0
+_DETACHED = "SHMCAST_DETACHED"
+
+
+def this_host(config: ClusterConfig, given: str | None) -> str:
+    """The host asked for, the only one, or the one whose address this machine has."""
+    if given is not None:
+        return config.host(given).name
+    if len(config.hosts) == 1:
+        return config.hosts[0].name
+    own = {a.address for addresses in psutil.net_if_addrs().values() for a in addresses}
+    found = [host.name for host in config.hosts if host.address in own]
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(host.name for host in config.hosts)
+    raise ValueError(f"{config.path}: which host is this? say --host with one of {names}")
+
+
+def up(
+    file: File,
+    host: OnHost = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Return when the replicas have started.")
+    ] = False,
+) -> None:
+    """Start the replicas that belong on this host, and start again what dies."""
+    config = load(file)
+    name = this_host(config, host)
+    if RunDirectory(config, name).is_held():
+        complain(f"{config.name} is up on {name} already; see: shmcast status {file}")
+        return
+    if detach:
+        _detach(config, name)
+        return
+    is_daemon = os.environ.pop(_DETACHED, "") == "1"
+    say = log_to(RunDirectory(config, name).path / "log") if is_daemon else _say
+    if not Supervisor(config, name, say=say).run():
+        complain(f"{config.name} is up on {name} already; see: shmcast status {file}")
+
+
+def _say(name: str, text: str) -> None:
+    typer.echo(f"{name}: {text}", err=True)
+
+
+def _detach(config: ClusterConfig, host: str) -> None:
+    command = [sys.executable, "-m", "shmcast.cli", "up", str(config.path), "--host", host]
+    daemon = subprocess.Popen(
+        command,
+        env={**os.environ, _DETACHED: "1"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    directory = RunDirectory(config, host)
+    wanted = {replica.name for replica in config.on_host(host)}
+    end = time.monotonic() + _DETACH_TIMEOUT_S
+    while time.monotonic() < end and daemon.poll() is None:
+        replicas = directory.replicas_in(directory.read())
+        if wanted <= {n for n, r in replicas.items() if r.get("starts")} and directory.is_held():
+            return
+        time.sleep(0.02)
+    raise TimeoutError(f"{config.name} did not start: try without --detach, and read what it says")
+
+
+def down(file: File, host: OnHost = None) -> None:
+    """End the replicas of this host, in order; nothing is left behind."""
+    config = load(file)
+    name = this_host(config, host)
+    if not stop(config, name):
+        complain(f"{config.name} was not up on {name}")
+
+
+def status_of(config: ClusterConfig, host: str) -> dict[str, Any]:
+    """What is known on this host."""
+    directory = RunDirectory(config, host)
+    state = directory.read()
+    supervisor = living(state.get("supervisor")) if directory.is_held() else None
+    is_up = supervisor is not None
+    known = directory.replicas_in(state)
+    return {
+        "cluster": config.name,
+        "engine": config.engine,
+        "host": host,
+        "up": is_up,
+        "supervisor": supervisor[0] if supervisor else None,
+        "same_file": state.get("fingerprint") == config.fingerprint if is_up else None,
+        "replicas": [
+            _replica_status(replica.name, known.get(replica.name, {}))
+            for replica in config.on_host(host)
+        ],
+    }
+
+
+def _replica_status(name: str, known: dict[str, Any]) -> dict[str, Any]:
+    process = living(known.get("process"))
+    return {
+        "name": name,
+        "state": "up" if process else "failing" if known.get("failing") else "down",
+        "pid": process[0] if process else None,
+        "uptime_s": round(time.time() - process[1], 3) if process else None,
+        "starts": known.get("starts", 0),
+        "ended": known.get("ended") or None,
+        "last_words": known.get("last_words", []),
+    }
+
+
+def status(file: File, host: OnHost = None, json: Json = False) -> None:
+    """Which replicas of this host are up. Exit code 1 unless all are."""
+    config = load(file)
+    found = status_of(config, this_host(config, host))
+    if json:
+        emit_json(found)
+    else:
+        _print(found)
+    if any(replica["state"] != "up" for replica in found["replicas"]):
+        raise typer.Exit(Code.FAILED_VERDICT)
+
+
+def _print(found: dict[str, Any]) -> None:
+    table = Table(box=None, pad_edge=False)
+    for title in ("replica", "state", "pid", "uptime", "starts", "last end"):
+        table.add_column(title, justify="left" if title in ("replica", "state") else "right")
+    for one in found["replicas"]:
+        uptime = "" if one["uptime_s"] is None else f"{one['uptime_s']:,.0f} s"
+        style = "green" if one["state"] == "up" else "red"
+        table.add_row(
+            one["name"],
+            f"[{style}]{one['state']}[/]",
+            str(one["pid"] or ""),
+            uptime,
+            str(one["starts"]),
+            one["ended"] or "",
+        )
+    console().print(table)
+    for one in found["replicas"]:
+        if one["state"] == "failing":
+            complain(f"{one['name']} keeps failing: {' / '.join(one['last_words'])}")
+    if found["same_file"] is False:
+        complain("it runs with another version of this file: shmcast down, then up")

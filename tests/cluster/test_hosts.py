@@ -1,0 +1,201 @@
+"""A wbcast cluster over three hosts: links cut and healed, a host's replica killed; runs judged."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster.namespaces import Network, why_not
+from cluster.replicas import CALM, Replicas
+from helpers import wait_until
+from shmcast.errors import DeadlineMissed
+from shmcast.multicast.run import keys
+from shmcast.multicast.run.cluster import Cluster
+
+HOSTS = 3
+
+
+class Hosts(Replicas):
+    """Replica g1.a on host h0, g1.b on h1, g1.c on h2."""
+
+    def __init__(self, directory: Path, name: str, network: Network | None) -> None:
+        self.network = network
+        self.file = directory / "cluster.toml"
+        self.trace = directory / "trace"
+        if network is None:
+            addresses = [f"127.0.0.{i + 2}" for i in range(HOSTS)]
+        else:
+            addresses = network.addresses
+        lines = [
+            f'[cluster]\nname = "{name}"\nengine = "wbcast"\ntrace = "trace"\nkeys = "keys"',
+            '[groups]\ng1 = ["a@h0", "b@h1", "c@h2"]',
+            "[hosts]",
+            *(
+                f'h{i} = {{ address = "{address}", port = {free_port(network, address)} }}'
+                for i, address in enumerate(addresses)
+            ),
+            "[options]",
+            CALM,
+            "",
+        ]
+        self.file.write_text("\n".join(lines))
+        for i in range(HOSTS):
+            keys.make(directory / "keys", f"h{i}")
+        self.cluster = Cluster.load(self.file)
+        self.config = self.cluster.config
+        self.processes: dict[str, subprocess.Popen[str]] = {}
+
+    def start(self, name: str) -> None:
+        command = [sys.executable, "-m", "shmcast.multicast.run.replica", str(self.file), name]
+        if self.network is not None:
+            host = int(self.config.replica(name).host[1:])
+            command = ["ip", "netns", "exec", self.network.hosts[host], *command]
+        self.processes[name] = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+
+def free_port(network: Network | None, address: str) -> int:
+    if network is not None:
+        return 7000
+    with socket.create_server((address, 0)) as one:
+        port: int = one.getsockname()[1]
+        return port
+
+
+@pytest.fixture
+def network() -> Iterator[Network]:
+    if why_not():
+        pytest.skip(why_not())
+    made = Network(HOSTS)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def multicasts(cluster: Hosts, count: int) -> list[tuple[int, int]]:
+    """Acknowledged, by one client."""
+    done = []
+    with cluster.client() as client:
+        for _ in range(count):
+            ordered = client.multicast(b"payload", ["g1"], timeout=60)
+            done.append((client.id, ordered.sequence))
+    return done
+
+
+def judged(cluster: Hosts, done: list[tuple[int, int]], names: list[str]) -> None:
+    for name in names:
+        wait_until(lambda name=name: len(cluster.delivered(name)) >= len(done), f"all at {name}")
+    cluster.stop_all()
+    assert cluster.verdicts() == {}
+    for name in names:
+        assert cluster.delivered(name) == done
+
+
+def name_of(test: str) -> str:
+    return f"{test}-{os.getpid()}"
+
+
+def test_three_hosts_deliver_one_order(tmp_path: Path) -> None:
+    """Over loopback, each host with an address of its own."""
+    cluster = Hosts(tmp_path, name_of("hosts"), None)
+    try:
+        cluster.start_all()
+        done = multicasts(cluster, 100)
+        judged(cluster, done, ["g1.a", "g1.b", "g1.c"])
+    finally:
+        cluster.clean()
+
+
+def test_a_killed_leader_on_another_host_is_replaced(tmp_path: Path) -> None:
+    cluster = Hosts(tmp_path, name_of("hostkill"), None)
+    try:
+        cluster.start_all()
+        done = multicasts(cluster, 30)
+        cluster.kill("g1.a")
+        done += multicasts(cluster, 30)
+        judged(cluster, done, ["g1.b", "g1.c"])
+    finally:
+        cluster.clean()
+
+
+@pytest.mark.parametrize(
+    ("host", "how"), [(0, "cut"), (2, "cut"), (0, "mute")], ids=["leader", "follower", "one way"]
+)
+def test_a_host_that_was_cut_off_catches_up(
+    tmp_path: Path, network: Network, host: int, how: str
+) -> None:
+    cluster = Hosts(tmp_path, name_of("hostcut"), network)
+    try:
+        cluster.start_all()
+        done = multicasts(cluster, 30)
+        traffic: list[tuple[int, int]] = []
+        others = Traffic(cluster, traffic)
+        others.wait_for(20)
+        getattr(network, how)(host)
+        others.wait_for(20)
+        network.heal(host)
+        others.wait_for(50)
+        done += others.stop()
+        judged(cluster, done, ["g1.a", "g1.b", "g1.c"])
+    finally:
+        cluster.clean()
+
+
+class Traffic:
+    """A client on one machine sees every host's inbox; it retries what the cut host cannot do."""
+
+    def __init__(self, cluster: Hosts, done: list[tuple[int, int]]) -> None:
+        self.done = done
+        self._cluster = cluster
+        self._stop = threading.Event()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            with self._cluster.client() as client:
+                while not self._stop.is_set():
+                    ordered = client.multicast(b"payload", ["g1"], timeout=60)
+                    self.done.append((client.id, ordered.sequence))
+        except BaseException as error:
+            self._error = error
+
+    def wait_for(self, more: int) -> None:
+        enough = len(self.done) + more
+        wait_until(lambda: len(self.done) >= enough or self._error, f"{more} more multicasts")
+        assert self._error is None
+
+    def stop(self) -> list[tuple[int, int]]:
+        self._stop.set()
+        self._thread.join(60)
+        assert self._error is None and not self._thread.is_alive()
+        return self.done
+
+
+def test_without_a_majority_nothing_is_ordered_and_the_client_is_told(
+    tmp_path: Path, network: Network
+) -> None:
+    cluster = Hosts(tmp_path, name_of("hostsplit"), network)
+    try:
+        cluster.start_all()
+        done = multicasts(cluster, 10)
+        for host in range(HOSTS):
+            network.cut(host)
+        with cluster.client() as client:
+            with pytest.raises(DeadlineMissed):
+                client.multicast(b"alone", ["g1"], timeout=1.0)
+            for host in range(HOSTS):
+                network.heal(host)
+            ordered = client.retry(timeout=60)
+            done.append((client.id, ordered.sequence))
+        judged(cluster, done, ["g1.a", "g1.b", "g1.c"])
+    finally:
+        cluster.clean()

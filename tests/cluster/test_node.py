@@ -1,0 +1,227 @@
+"""Replicas as real processes on one host, over mailboxes; killed, stopped, started again."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from cluster.replicas import replicas
+from cluster.traffic import Traffic, judged
+from helpers import SHM, Child, wait_until
+from shmcast.errors import DeadlineMissed, MessageTooLarge, NoQuorum
+from shmcast.mailbox.faults import kill_copy
+from shmcast.mailbox.mailbox import Mailbox
+from shmcast.multicast.run.inbox import inbox_name
+from shmcast.multicast.run.life import OwnLife, path_of
+from shmcast.multicast.run.replica import EXIT_AGAIN
+from shmcast.multicast.run.supervisor import stop
+
+
+def test_a_multicast_to_two_groups_is_delivered_by_all_replicas_in_one_order(
+    tmp_path: Path,
+) -> None:
+    with replicas(tmp_path, "order") as cluster:
+        cluster.start_all()
+        first, second = Traffic(cluster), Traffic(cluster)
+        first.wait_for(50)
+        second.wait_for(50)
+        first.stop()
+        second.stop()
+        everyone = [r.name for r in cluster.config.replicas]
+        for traffic in (first, second):
+            cluster.wait_for_delivery(everyone, traffic.acknowledged[-1])
+        assert set(cluster.stop_all()) == {0}
+        assert cluster.verdicts() == {}
+        orders = {tuple(cluster.delivered(r.name)) for r in cluster.config.replicas}
+        assert len(orders) == 1
+        assert sorted(orders.pop()) == sorted(first.acknowledged + second.acknowledged)
+        assert not list(SHM.glob(f"shmcast.{cluster.config.name}*"))
+
+
+def test_a_killed_leader_is_followed_by_another_and_nothing_is_lost(tmp_path: Path) -> None:
+    with replicas(tmp_path, "leader") as cluster:
+        cluster.start_all()
+        traffic = Traffic(cluster)
+        traffic.wait_for(20)
+        leader = cluster.leader(0)
+        cluster.kill(leader)
+        traffic.wait_for(50)
+        assert cluster.leader(0) != leader
+        judged(cluster, traffic, [r.name for r in cluster.config.replicas if r.name != leader])
+
+
+def test_a_killed_replica_comes_back_as_a_new_life_while_traffic_flows(tmp_path: Path) -> None:
+    with replicas(tmp_path, "back") as cluster:
+        cluster.start_all()
+        traffic = Traffic(cluster)
+        traffic.wait_for(20)
+        cluster.kill("g2.b")
+        traffic.wait_for(20)
+        cluster.start("g2.b")
+        cluster.wait_for_life("g2.b", 1)
+        wait_until(lambda: cluster.delivered("g2.b", incarnation=1), "it delivers again")
+        judged(cluster, traffic, ["g1.a", "g1.b", "g1.c", "g2.a", "g2.c"])
+        assert set(cluster.delivered("g2.b")) < set(traffic.acknowledged)
+
+
+LOG_APPLICATION = """
+import json, sys
+from pathlib import Path
+
+class Log:
+    def __init__(self):
+        self.seen = []
+    def deliver(self, delivery):
+        self.seen.append([delivery.sender, delivery.sequence])
+    def snapshot(self):
+        return json.dumps(self.seen).encode()
+    def restore(self, snapshot):
+        assert self.seen == []
+        self.seen = json.loads(snapshot)
+    def close(self):
+        Path(__file__).with_name(sys.argv[2] + ".json").write_text(json.dumps(self.seen))
+"""
+
+
+def test_a_replica_that_comes_back_has_the_state_of_the_others(tmp_path: Path) -> None:
+    (tmp_path / "logbook.py").write_text(LOG_APPLICATION)
+    with replicas(tmp_path, "state", app="logbook:Log") as cluster:
+        cluster.start_all()
+        traffic = Traffic(cluster)
+        traffic.wait_for(20)
+        cluster.kill("g1.b")
+        traffic.wait_for(20)
+        cluster.start("g1.b")
+        cluster.wait_for_life("g1.b", 1)
+        wait_until(lambda: cluster.delivered("g1.b", incarnation=1), "it delivers again")
+        traffic.stop()
+        everyone = [r.name for r in cluster.config.replicas]
+        cluster.wait_for_delivery(everyone, traffic.acknowledged[-1])
+        cluster.stop_all()
+        assert cluster.verdicts() == {}
+        logs = {
+            r.name: json.loads((tmp_path / f"{r.name}.json").read_text())
+            for r in cluster.config.replicas
+        }
+        expected = [list(message) for message in traffic.acknowledged]
+        assert logs == dict.fromkeys(logs, expected)
+
+
+def test_a_stopped_leader_that_wakes_up_does_not_lead_any_more(tmp_path: Path) -> None:
+    with replicas(tmp_path, "late") as cluster:
+        cluster.start_all()
+        traffic = Traffic(cluster)
+        traffic.wait_for(20)
+        leader = cluster.leader(0)
+        cluster.signal(leader, signal.SIGSTOP)
+        wait_until(lambda: cluster.leader(0) != leader, "another one leads")
+        traffic.wait_for(20)
+        cluster.signal(leader, signal.SIGCONT)
+        traffic.wait_for(50)
+        others = [r.name for r in cluster.config.replicas if r.name != leader]
+        judged(cluster, traffic, others)
+
+
+def test_a_replica_whose_inbox_is_destroyed_ends_and_the_others_go_on(tmp_path: Path) -> None:
+    with replicas(tmp_path, "inbox") as cluster:
+        cluster.start_all()
+        traffic = Traffic(cluster)
+        traffic.wait_for(20)
+        victim = cluster.config.replica("g1.b")
+        with Mailbox.open(inbox_name(cluster.config.name, victim.proc, 0)) as box:
+            kill_copy(box, 0)
+        wait_until(lambda: cluster.processes["g1.b"].poll() is not None, "it ends")
+        traffic.wait_for(50)
+        judged(cluster, traffic, ["g1.a", "g1.c", "g2.a", "g2.b", "g2.c"])
+
+
+def test_a_client_without_a_quorum_is_told_so_and_a_retry_orders_its_request_once(
+    tmp_path: Path,
+) -> None:
+    with replicas(tmp_path, "quorum", groups=1) as cluster:
+        cluster.start_all()
+        with cluster.client() as client:
+            client.multicast(b"first", ["g1"], timeout=60)
+            cluster.signal("g1.b", signal.SIGSTOP)
+            cluster.signal("g1.c", signal.SIGSTOP)
+            with pytest.raises(DeadlineMissed):
+                client.multicast(b"second", ["g1"], timeout=0.5)
+            cluster.signal("g1.b", signal.SIGCONT)
+            cluster.signal("g1.c", signal.SIGCONT)
+            assert client.retry(timeout=60).sequence == 2
+            cluster.kill("g1.b")
+            cluster.kill("g1.c")
+            with pytest.raises(NoQuorum, match="1 of 3 replicas alive"):
+                client.multicast(b"third", ["g1"], timeout=0.5)
+            with pytest.raises(MessageTooLarge):
+                client.multicast(bytes(5000), ["g1"])
+            with pytest.raises(ValueError, match="no group 'g7'"):
+                client.multicast(b"", ["g7"])
+        cluster.stop_all()
+        assert cluster.verdicts() == {}
+        assert [seq for _, seq in cluster.delivered("g1.a")] == [1, 2]
+
+
+SILENT_CLIENT = """
+client = shmcast.Cluster.load(args[0]).client()
+client.multicast(b"first", ["g1"], timeout=60)
+say(client.id)
+if hear() == "leave":
+    os._exit(0)
+client.multicast(b"second", ["g1"], timeout=60)
+"""
+
+
+def test_a_client_that_ends_without_a_word_breaks_no_promise_on_record(tmp_path: Path) -> None:
+    """With a request under way that nobody answers, or with rows that never reached the disk."""
+    with replicas(tmp_path, "silent", groups=1) as cluster:
+        cluster.start_all()
+        leaves, dies = (Child(SILENT_CLIENT, str(cluster.file)) for _ in range(2))
+        numbers = [leaves.heard(), dies.heard()]
+        leaves.tell("leave")
+        leaves.ended()
+        for name in ("g1.b", "g1.c"):
+            cluster.signal(name, signal.SIGSTOP)
+        dies.tell("ask")
+        dies.kill()
+        for name in ("g1.b", "g1.c"):
+            cluster.signal(name, signal.SIGCONT)
+        for number in numbers:
+            witnessed = cluster.trace / f"process={number}"
+            wait_until(lambda at=witnessed: list(at.glob("*/witness-*")), "its end is on record")
+        cluster.stop_all()
+        assert cluster.verdicts() == {}
+
+
+@pytest.mark.parametrize("damage", [b"", b"x" * 60], ids=["cut off", "overwritten"])
+def test_a_damaged_record_of_lives_is_refused_and_down_removes_it(
+    tmp_path: Path, damage: bytes
+) -> None:
+    """Born again under a number of its past it would vote against what it promised."""
+    with replicas(tmp_path, "stale", groups=1) as cluster:
+        path = path_of(cluster.config, 0)
+        OwnLife(cluster.config, 0).close()
+        path.write_bytes(damage)
+        cluster.start("g1.a")
+        process = cluster.processes["g1.a"]
+        assert process.wait(60) == EXIT_AGAIN
+        assert process.stderr and "damaged: with a number" in process.stderr.read()
+        stop(cluster.config, "local")
+        assert not path.exists()
+        life = OwnLife(cluster.config, 0)
+        assert life.incarnation == 0
+        life.close()
+
+
+def test_the_record_of_a_life_counts_on_and_belongs_to_one(tmp_path: Path) -> None:
+    with replicas(tmp_path, "lives", groups=1) as cluster:
+        first = OwnLife(cluster.config, 0)
+        with pytest.raises(FileExistsError, match="alive already"):
+            OwnLife(cluster.config, 0)
+        first.close()
+        second = OwnLife(cluster.config, 0)
+        assert (first.incarnation, second.incarnation) == (0, 1)
+        second.close()

@@ -1,0 +1,220 @@
+"""One direction of a link against a network that loses, doubles and reorders."""
+
+from __future__ import annotations
+
+from collections import deque
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shmcast.errors import Corrupt, Incompatible
+from shmcast.multicast.run import link
+from shmcast.multicast.run.link import Ack, Cut, Data, Hello, Incoming, Outgoing, Welcome
+
+
+class World:
+    """A sender, a receiver, and what is on its way between them."""
+
+    def __init__(self, seed: int, frames_max: int = 10_000) -> None:
+        self.random = Random(seed)
+        self.frames_max = frames_max
+        self.out = Outgoing(0, frames_max, 1 << 20)
+        self.into = Incoming(0)
+        self.there: deque[tuple[Hello | Data | Cut, bytes]] = deque()
+        self.back: deque[Welcome | Ack] = deque()
+        self.pushed: list[bytes] = []  # to the receiver's present life, as the sender knows it
+        self.got: list[bytes] = []  # by the receiver's present life, of the sender's present one
+
+    def push(self) -> None:
+        data = f"{self.out.life}/{len(self.pushed)}".encode()
+        self.pushed.append(data)
+        self.there += self.out.push(data)
+
+    def heartbeat(self) -> None:
+        self.there.append((Hello(1, self.out.life, "c", 0), b""))
+        if self.out.cut and self.out.to_life is not None:
+            self.there.append((Cut(self.out.life, self.out.to_life), b""))
+
+    def arrive(self) -> None:
+        if not self.there:
+            return
+        head, data = self.there.popleft()
+        if isinstance(head, Hello):
+            if head.life > self.into.from_life:
+                self.got.clear()
+            answer = self.into.on_hello(head, 0, 0)
+            self.back += [answer] if answer else []
+        elif isinstance(head, Cut):
+            self.into.on_cut(head)
+        else:
+            gap = self.into.leaves_a_gap(head)
+            if self.into.is_next(head):
+                self.got.append(data)
+                self.into.took()
+            self.back.append(self.into.ack(gap))
+
+    def answer(self) -> None:
+        if self.back:
+            record = self.back.popleft()
+            answered = (
+                self.out.on_welcome(record)
+                if isinstance(record, Welcome)
+                else self.out.on_ack(record)
+            )
+            self.there += answered
+
+    def disturb(self) -> None:
+        for queue in (self.there, self.back):
+            if queue:
+                i = self.random.randrange(len(queue))
+                kind = self.random.randrange(3)
+                if kind == 0:
+                    del queue[i]
+                elif kind == 1:
+                    queue.append(queue[i])  # type: ignore[arg-type]
+                else:
+                    queue.rotate(1)
+
+    def cut_connection(self) -> None:
+        self.there.clear()
+        self.back.clear()
+
+    def step(self) -> None:
+        acts = (self.push, self.heartbeat, self.arrive, self.answer, self.disturb)
+        weights = (6, 2, 12, 12, 2)
+        self.random.choices(acts, weights)[0]()
+        if self.random.random() < 0.01:
+            self.cut_connection()
+
+    def heal(self) -> None:
+        """Heartbeats, and a network that carries: a bounded number of rounds must do."""
+        for _ in range(8 + 2 * len(self.pushed) // link.WINDOW):
+            self.heartbeat()
+            while self.there or self.back:
+                self.arrive()
+                self.answer()
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**32))
+def test_what_came_is_always_a_beginning_of_what_was_sent(seed: int) -> None:
+    world = World(seed)
+    for _ in range(300):
+        world.step()
+        assert world.got == world.pushed[: len(world.got)]
+    world.heal()
+    assert world.got == world.pushed
+    assert not world.out.kept and world.out.kept_bytes == 0
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 20))
+def test_a_sender_without_room_cuts_and_both_know(seed: int, frames_max: int) -> None:
+    world = World(seed, frames_max)
+    for _ in range(300):
+        world.step()
+        assert world.got == world.pushed[: len(world.got)]
+        assert len(world.out.kept) <= frames_max
+    world.heal()
+    assert world.into.cut == world.out.cut
+    if not world.out.cut:
+        assert world.got == world.pushed
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32))
+def test_a_new_receiver_hears_nothing_of_the_past(seed: int) -> None:
+    world = World(seed)
+    for _ in range(150):
+        world.step()
+    world.heal()
+    world.into, world.got = Incoming(1), []
+    world.heal()
+    assert world.got == [] and world.out.to_life == 1
+    world.pushed.clear()
+    for _ in range(150):
+        world.step()
+        assert world.got == world.pushed[: len(world.got)]
+    world.heal()
+    assert world.got == world.pushed
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32))
+def test_an_old_life_of_the_sender_is_not_heard_again(seed: int) -> None:
+    world = World(seed)
+    for _ in range(100):
+        world.step()
+    late = list(world.there)
+    world.out, world.pushed = Outgoing(1, 10_000, 1 << 20), []
+    world.there.clear()
+    world.heal()
+    world.there.extend(late)
+    for _ in range(100):
+        world.step()
+        assert world.got == world.pushed[: len(world.got)]
+    world.heal()
+    assert world.got == world.pushed
+
+
+class Forgetful(Outgoing):
+    """Drops the oldest frame instead of cutting."""
+
+    def push(self, data: bytes) -> link.Sending:
+        if len(self.kept) >= self.frames_max:
+            self.kept_bytes -= len(self.kept.popleft())
+        return super().push(data)
+
+
+class Impatient(Incoming):
+    """Takes a frame although one before it is missing."""
+
+    def is_next(self, data: Data) -> bool:
+        return data.seq >= self.expected
+
+
+def run_broken(broken: str) -> None:
+    for seed in range(50):
+        world = World(seed, 5 if broken == "sender" else 10_000)
+        if broken == "sender":
+            world.out = Forgetful(0, 5, 1 << 20)
+        else:
+            world.into = Impatient(0)
+        for _ in range(300):
+            world.step()
+            assert world.got == world.pushed[: len(world.got)]
+
+
+@pytest.mark.parametrize("broken", ["sender", "receiver"])
+def test_a_broken_link_would_be_noticed(broken: str) -> None:
+    with pytest.raises(AssertionError):
+        run_broken(broken)
+
+
+@given(st.binary(max_size=60))
+def test_garbage_on_a_link_is_recognised(data: bytes) -> None:
+    for frame in (data, bytes([link.LINK_VERSION]) + data):
+        try:
+            found = link.decode(frame)
+        except (Corrupt, Incompatible):
+            continue
+        assert link.decode(link.encode(found)) == found
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32))
+def test_what_answers_a_new_life_is_not_lost_when_its_welcome_comes(seed: int) -> None:
+    world = World(seed)
+    for _ in range(100):
+        world.step()
+    world.heal()
+    world.into, world.got = Incoming(1), []
+    world.pushed.clear()
+    world.out.meet(1)  # its Hello, over the link of the other direction
+    for _ in range(100):
+        world.step()
+        assert world.got == world.pushed[: len(world.got)]
+    world.heal()
+    assert world.got == world.pushed
