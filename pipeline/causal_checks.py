@@ -1,0 +1,192 @@
+"""Causal order and its one-step form, as tables of violations.
+
+m → m′ and "q delivers m′ before m, or without it" close a cycle of two kinds of edges, so a causal
+violation lies inside one strongly connected component of both. A run in order has none; else each
+component is searched for a cycle with one single q, which is what the property forbids.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from shmcast.pipeline.cycles import components
+from shmcast.pipeline.tables import LIFE, MESSAGE, Tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+COMPONENT_MAX = 20_000  # messages; a larger tangle is not decided
+_NEVER = (1 << 62) - 1
+_ROWS = "run string, s int, n long, s2 int, n2 long, proc int, what string"
+
+
+def causal(t: Tables, *, uniform: bool, local: bool = False) -> DataFrame:
+    """The relation runs over all messages, or (local) over those to the same groups only."""
+    dest = t.multicasts.select(*MESSAGE, "mproc", "minc", "mlseq", F.col("dest"))
+    line = F.concat_ws("|", F.col("run").cast("string"), F.col("dest").cast("string"))
+    scope = line if local else F.col("run").cast("string")
+    sent = dest.select(*MESSAGE, "mproc", "minc", "mlseq", scope.alias("scope"))
+    steps = t.keep(_steps(t, sent))
+    bound = (F.col("inc") == 0) & (F.lit(uniform) | F.col("correct"))
+    rows = t.deliveries.where(bound & F.col("first")).join(sent, MESSAGE)
+    at = rows.select("scope", F.col("proc").alias("q"), "s", "n", F.col("pos"))
+    owed = t.owed.join(sent.select(*MESSAGE, "scope"), MESSAGE).select(
+        "scope", F.col("p").alias("q"), "s", "n", F.lit(True).alias("owed")
+    )
+    lines = t.keep(at.join(owed, ["scope", "q", "s", "n"], "left"))
+    busy = lines.select("scope", "q").distinct()
+    absent = t.keep(
+        owed.join(lines, ["scope", "q", "s", "n"], "left_anti")
+        .join(busy, ["scope", "q"], "left_semi")
+        .withColumn("pos", F.lit(_NEVER))
+    )
+    seen = lines.unionByName(absent.select(*lines.columns))
+    edges = steps.union(_order_edges(lines, absent))
+    potential = t.potential().join(sent.select(*MESSAGE, "scope"), MESSAGE)
+    knots = t.keep(
+        components(edges, potential.select(F.col("scope").alias("run"), "s", "n", "f"))
+    ).select(F.col("run").alias("scope"), "component", "s", "n")
+    found = _inside(knots, steps, seen)
+    if local:
+        found = found.withColumn("run", F.element_at(F.split("run", r"\|"), 1))
+    return found
+
+
+def _steps(t: Tables, sent: DataFrame) -> DataFrame:
+    """run (the scope), s1, n1 → s2, n2: what its sender multicast last, or delivered since."""
+    mine = sent.select("scope", F.col("mproc").alias("proc"), F.col("minc").alias("inc"),
+                       F.col("mlseq").alias("lseq"), "s", "n", F.lit(1).alias("made"))  # fmt: skip
+    read = t.deliveries.join(sent, MESSAGE).select(
+        "scope", "proc", "inc", "lseq", "s", "n", F.lit(0).alias("made")
+    )
+    both = mine.union(read)
+    after = (
+        Window.partitionBy("scope", "proc")
+        .orderBy("inc", "lseq")
+        .rowsBetween(1, Window.unboundedFollowing)
+    )
+    made = F.when(F.col("made") == 1, F.struct("s", "n"))
+    following = both.withColumn("next", F.first(made, ignorenulls=True).over(after))
+    return following.where("next is not null").select(
+        F.col("scope").alias("run"), F.col("s").alias("s1"), F.col("n").alias("n1"),
+        F.col("next.s").alias("s2"), F.col("next.n").alias("n2"),
+    ).where("s1 != s2 or n1 != n2")  # fmt: skip
+
+
+def _order_edges(lines: DataFrame, absent: DataFrame) -> DataFrame:
+    in_line = Window.partitionBy("scope", "q").orderBy("pos")
+    steps = lines.select(
+        F.col("scope").alias("run"), F.lag("s").over(in_line).alias("s1"),
+        F.lag("n").over(in_line).alias("n1"), F.col("s").alias("s2"), F.col("n").alias("n2"),
+    ).where("s1 is not null")  # fmt: skip
+    last = lines.groupBy("scope", "q").agg(F.max_by(F.struct("s", "n"), "pos").alias("last"))
+    never = absent.join(last, ["scope", "q"]).select(
+        F.col("scope").alias("run"), F.col("last.s").alias("s1"), F.col("last.n").alias("n1"),
+        F.col("s").alias("s2"), F.col("n").alias("n2"),
+    )  # fmt: skip
+    return steps.union(never)
+
+
+def _inside(knots: DataFrame, steps: DataFrame, seen: DataFrame) -> DataFrame:
+    """Hands each component, its causal steps and its members' positions to `_search`."""
+    one = knots.withColumnsRenamed({"s": "s1", "n": "n1"})
+    two = knots.select("scope", F.col("component").alias("component2"),
+                       F.col("s").alias("s2"), F.col("n").alias("n2"))  # fmt: skip
+    named = steps.withColumnRenamed("run", "scope")
+    within = (
+        named.join(one, ["scope", "s1", "n1"])
+        .join(two, ["scope", "s2", "n2"])
+        .where("component = component2")
+        .select("scope", "component", "s1", "n1", "s2", "n2",
+                F.lit(-1).alias("q"), F.lit(0).cast("long").alias("pos"),
+                F.lit(False).alias("owed"))
+    )  # fmt: skip
+    places = seen.join(knots, ["scope", "s", "n"]).select(
+        "scope", "component", F.col("s").alias("s1"), F.col("n").alias("n1"),
+        F.col("s").alias("s2"), F.col("n").alias("n2"), "q", F.col("pos").cast("long"),
+        F.coalesce("owed", F.lit(False)).alias("owed"),
+    )  # fmt: skip
+    return within.union(places).groupBy("scope", "component").applyInArrow(_search, schema=_ROWS)
+
+
+def _search(table: Any) -> Any:
+    """One violation inside a component, if there is one: m → m′, and one q that has m′ first."""
+    run = table.column("scope")[0].as_py()
+    names = ("s1", "n1", "s2", "n2", "q", "pos", "owed")
+    rows = list(zip(*(table.column(name).to_pylist() for name in names), strict=True))
+    causes: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    places: dict[int, list[tuple[int, tuple[int, int], bool]]] = {}
+    for s1, n1, s2, n2, q, pos, owed in rows:
+        if q < 0:
+            causes.setdefault((s2, n2), []).append((s1, n1))
+        else:
+            places.setdefault(q, []).append((pos, (s1, n1), owed))
+    nodes = {message for line in places.values() for _, message, _ in line}
+    if len(nodes) > COMPONENT_MAX:
+        return _answer([(run, None, None, None, None, None, "too-entangled")])
+    for q, line in places.items():
+        # Everything owed that comes later than m′ at q, for each m′ that q delivers.
+        for pos, message, _ in line:
+            if pos == _NEVER:
+                continue
+            late = {m for where, m, owed in line if owed and where > pos}
+            found = _past_that_is_in(causes, message, late)
+            if found is not None:
+                return _answer([(run, *message, *found, q, "effect-first")])
+    return _answer([])
+
+
+def _past_that_is_in(
+    causes: dict[tuple[int, int], list[tuple[int, int]]],
+    message: tuple[int, int],
+    late: set[tuple[int, int]],
+) -> tuple[int, int] | None:
+    stack, known = [message], {message}
+    while stack:
+        for cause in causes.get(stack.pop(), ()):
+            if cause in late:
+                return cause
+            if cause not in known:
+                known.add(cause)
+                stack.append(cause)
+    return None
+
+
+def _answer(rows: list[tuple[Any, ...]]) -> Any:
+    types = (pa.string(), pa.int32(), pa.int64(), pa.int32(), pa.int64(), pa.int32(), pa.string())
+    names = ("run", "s", "n", "s2", "n2", "proc", "what")
+    columns = list(zip(*rows, strict=True)) or [()] * len(names)
+    arrays = [pa.array(list(c), kind) for c, kind in zip(columns, types, strict=True)]
+    return pa.Table.from_arrays(arrays, names=list(names))
+
+
+def local_order(t: Tables, *, uniform: bool) -> DataFrame:
+    """One step: what a life delivered before it multicast m′ comes before m′ at every receiver."""
+    place = t.in_first_life.withColumnRenamed("p", "q")
+    read = t.deliveries.select("run", "proc", "inc", "lseq", "s", "n")
+    addressed = t.owed.select(*MESSAGE, F.col("p").alias("q"))
+    values = (
+        read.join(addressed, MESSAGE)
+        .join(place, ["run", "q", "s", "n"], "left")
+        .select(*LIFE, "q", "lseq", F.coalesce("pos", F.lit(_NEVER)).alias("value"),
+                "s", "n", F.lit(None).cast("long").alias("pos"))
+    )  # fmt: skip
+    bound = t.deliveries.where("inc = 0 and first").where(F.lit(uniform) | F.col("correct"))
+    receivers = bound.select("run", F.col("proc").alias("q"), "s", "n", "pos")
+    sent = t.multicasts.join(receivers, MESSAGE).select(
+        "run", F.col("mproc").alias("proc"), F.col("minc").alias("inc"), "q",
+        F.col("mlseq").alias("lseq"), F.lit(-1).cast("long").alias("value"), "s", "n",
+        F.col("pos").cast("long"),
+    )  # fmt: skip
+    upto = Window.partitionBy(*LIFE, "q").orderBy("lseq")
+    both = values.union(sent).select(
+        "*", F.max(F.struct("value", "s", "n")).over(upto).alias("latest")
+    )
+    return both.where("pos is not null and latest.value > pos").select(
+        "run", F.col("q").alias("proc"), "s", "n", F.col("latest.s").alias("s2"),
+        F.col("latest.n").alias("n2"), F.lit("effect-first").alias("what"),
+    )  # fmt: skip

