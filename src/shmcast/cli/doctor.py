@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json as json_module
 import os
 import platform
 import resource
@@ -16,7 +17,9 @@ import typer
 
 from shmcast.cli.output import Code, console, emit_json, mebi
 from shmcast.mailbox.survey import SHM, is_abandoned, surveys, users
+from shmcast.multicast.run.leftovers import is_locked
 from shmcast.realtime import board
+from shmcast.realtime.measure import permitted_classes
 
 _SMALL_SHM_BYTES = 256 << 20
 _OLDEST_KERNEL = (5, 4)  # pidfd_open came with 5.3
@@ -81,6 +84,17 @@ def limits() -> Iterator[Finding]:
         fix = "'@realtime - rtprio 50' in /etc/security/limits.conf, or docker --cap-add=SYS_NICE"
         detail = "no real-time scheduling: worst cases depend on the load"
         yield Finding("rtprio", "note", detail, fix)
+
+
+def scheduling() -> Iterator[Finding]:
+    """Tried, not read: a container may forbid what the limits allow."""
+    permitted = permitted_classes()
+    detail = ", ".join(f"SCHED_{name.upper()}" for name in permitted)
+    if "fifo" in permitted:
+        yield Finding("scheduling classes", "ok", detail)
+    else:
+        fix = "rtprio as above; docker: --cap-add=SYS_NICE; with cgroup v1 also cpu.rt_runtime_us"
+        yield Finding("scheduling classes", "note", f"{detail} only: no real-time class", fix)
 
 
 def kernel() -> Iterator[Finding]:
@@ -155,14 +169,43 @@ def leftovers() -> Iterator[Finding]:
     for path in board.orphans():
         clean = False
         yield Finding(path.name, "note", "figures of a schedule that died", "shmcast gc")
+    for finding in dead_clusters():
+        clean = False
+        yield finding
     if clean:
         yield Finding("leftovers", "ok", "none")
+
+
+def dead_clusters(shm: Path = SHM) -> Iterator[Finding]:
+    """What supervisors and replicas that were killed could not take away."""
+    for path in sorted(shm.glob("shmcast-up.*")):
+        if not is_locked(path / "lock"):
+            file = _config_of(path)
+            fix = f"shmcast down {file}" if file else f"rm -r {path}"
+            yield Finding(path.name, "note", "a supervisor of a cluster that was killed", fix)
+    lives: dict[str, list[Path]] = {}
+    for path in sorted(shm.glob("shmcast-life.*")):
+        lives.setdefault(path.name.split(".")[1], []).append(path)
+    for cluster, paths in lives.items():
+        if not any(map(is_locked, paths)) and not list(shm.glob(f"shmcast-up.*.{cluster}.*")):
+            detail = f"{len(paths)} records of replicas, none of which lives"
+            fix = f"shmcast up its file, or if nobody wants it: rm {shm}/shmcast-life.{cluster}.*"
+            yield Finding(f"cluster {cluster}", "note", detail, fix)
+
+
+def _config_of(directory: Path) -> str:
+    try:
+        found = json_module.loads((directory / "state.json").read_text())
+        return str(found["config"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
 
 
 CHECKS: list[Callable[[], Iterator[Finding]]] = [
     shm_size,
     shm_mount,
     limits,
+    scheduling,
     kernel,
     clock_source,
     system_calls,

@@ -14,7 +14,10 @@ from shmcast.cli.output import Family
 from shmcast.mailbox.faults import Kill
 
 app = typer.Typer(
-    cls=Family, no_args_is_help=True, help="Faults on purpose: copies, processes, or a plan."
+    add_completion=False,
+    cls=Family,
+    no_args_is_help=True,
+    help="Faults on purpose: copies, processes, or a plan.",
 )
 
 

@@ -124,19 +124,26 @@ def rm(
     worst = Code.OK
     for name in names:
         try:
-            domain, _, inner = name.partition("/")
-            found = survey(domain)
-            here = [box for box in found.boxes if not inner or box.name == inner]
-            living = {r.pid for box in here for r in box.stats.receivers}
-            living |= {s.pid for box in here for s in box.stats.senders} - {0}
-            if living and not force:
-                pids = ", ".join(map(str, sorted(living)))
+            members = _members(name)
+            if members and not force:
+                server.sweep(name.partition("/")[0], replace=False)  # the dead are no users
+                members = _members(name)
+            if members and not force:
+                pids = ", ".join(map(str, sorted(members)))
                 raise ValueError(f"{name}: in use by process {pids}; say --force to remove it")
             Mailbox.remove(name)
         except (ShmcastError, OSError, ValueError) as error:
             complain(text_of(error))
             worst = exit_code(error)
     raise typer.Exit(worst)
+
+
+def _members(name: str) -> set[int]:
+    """The processes that hold a place in this mailbox, or in any one of this domain."""
+    domain, _, inner = name.partition("/")
+    here = [box for box in survey(domain).boxes if not inner or box.name == inner]
+    receivers = {r.pid for box in here for r in box.stats.receivers}
+    return receivers | {s.pid for box in here for s in box.stats.senders} - {0}
 
 
 def gc(

@@ -102,6 +102,11 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, highlight=False, soft_wrap=not sys.stdout.isatty())
 
 
+def can_draw(out: Console) -> bool:
+    """Whether a picture can be drawn over an earlier one there."""
+    return out.is_terminal and not out.is_dumb_terminal
+
+
 def emit_json(value: Any, *, indent: int | None = 2) -> None:
     typer.echo(json.dumps(value, indent=indent))
 

@@ -1,4 +1,4 @@
-"""``shmcast top``: a live view of the mailboxes here."""
+"""The command ``shmcast top``: figures of all mailboxes, as a picture, lines or JSON."""
 
 from __future__ import annotations
 
@@ -6,146 +6,83 @@ import time
 from typing import Annotated
 
 import typer
-from rich.console import Console, Group
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
+from rich.console import Console
 
-from shmcast.cli.manage import copies_text
-from shmcast.cli.output import Code, console, emit_json, millis
+from shmcast.cli.output import Code, can_draw, console, emit_json
+from shmcast.cli.screen import Keyboard, Screen
+from shmcast.cli.top_view import Sort, State, picture, plain, selected
 from shmcast.cli.watch import Row, Watch
 
-_HEADER_LINES = 4
-_NAME_WIDTH = 20
+_WIDE = 160  # nobody has to scroll in a file
 _ONCE_S = 0.25  # long enough for a rate
-_COLUMNS = (
-    ("mailbox", "left"),
-    ("copies", "left"),
-    ("tx", "right"),
-    ("rx", "right"),
-    ("sent/s", "right"),
-    ("recv/s", "right"),
-    ("depth", "right"),
-    ("rej", "right"),
-    ("send/bound", "right"),  # the worst ever, against what is promised
-    ("deliv/bound", "right"),
-)
-
-
-def _against(worst_ns: int, bound_ns: int) -> Text:
-    style = "red" if worst_ns > bound_ns else ""
-    return Text(f"{millis(worst_ns)}/{millis(bound_ns)}".replace(" ", ""), style=style)
-
-
-def _cells(row: Row) -> list[str | Text]:
-    lost = row.intact < len(row.copies)
-    return [
-        row.name,
-        Text(copies_text(row.copies), style="red" if lost else "green"),
-        str(row.senders),
-        str(row.receivers),
-        f"{row.sent_per_s:,.0f}",
-        f"{row.received_per_s:,.0f}",
-        f"{row.depth:,}",
-        str(row.rejected),
-        _against(row.send_worst_ns, row.send_bound_ns),
-        _against(row.delivery_worst_ns, row.delivery_bound_ns),
-    ]
-
-
-def _sorted(rows: list[Row]) -> list[Row]:
-    """The busy ones first; a stable order among the idle, so that lines do not dance."""
-    return sorted(rows, key=lambda row: (-round(row.sent_per_s, -2), row.name))
-
-
-def view(rows: list[Row], errors: dict[str, str], lines: int) -> Group:
-    table = Table(box=None, pad_edge=False, expand=False)
-    for title, side in _COLUMNS:
-        is_name = title == "mailbox"  # the last to be cut on a narrow screen
-        table.add_column(
-            title,
-            justify="right" if side == "right" else "left",
-            no_wrap=True,
-            min_width=_NAME_WIDTH if is_name else None,
-        )
-    room = max(1, lines - _HEADER_LINES - len(errors))
-    for row in _sorted(rows)[:room]:
-        table.add_row(*_cells(row))
-    notes = [Text(f"{name}: {text}", style="red") for name, text in errors.items()]
-    if len(rows) > room:
-        notes.append(Text(f"… and {len(rows) - room} more", style="dim"))
-    if not rows and not errors:
-        notes.append(Text("there is no mailbox here; make one with: shmcast create NAME"))
-    return Group(table, *notes)
-
-
-def plain(row: Row) -> str:
-    """One line per mailbox, for pipes and logs."""
-    return (
-        (
-            f"{row.name} copies={row.intact}/{len(row.copies)} tx={row.senders} rx={row.receivers} "
-            f"sent/s={row.sent_per_s:.0f} recv/s={row.received_per_s:.0f} depth={row.depth} "
-            f"rejected={row.rejected} "
-            f"send={millis(row.send_worst_ns)}/{millis(row.send_bound_ns)} "
-            f"delivery={millis(row.delivery_worst_ns)}/{millis(row.delivery_bound_ns)}"
-        )
-        .replace(" µs", "µs")
-        .replace(" ms", "ms")
-    )
 
 
 def _as_json(rows: list[Row], watch: Watch) -> dict[str, object]:
     return {"mailboxes": [row.as_json() for row in rows], "errors": watch.errors}
 
 
-def _once(watch: Watch, json: bool, out: Console) -> None:
+def _once(watch: Watch, state: State, json: bool, out: Console) -> None:
     watch.sample()
     time.sleep(_ONCE_S)
-    rows = watch.sample()
+    rows = selected(watch.sample(), state)
     if json:
         emit_json(_as_json(rows, watch))
     else:
-        out.print(view(rows, watch.errors, len(rows) + len(watch.errors) + _HEADER_LINES))
+        width = out.width if out.is_terminal else _WIDE
+        out.print(picture(rows, watch.errors, state, width, None), width=width, crop=False)
 
 
-def _live(watch: Watch, interval: float, out: Console) -> None:
-    with Live(console=out, screen=True, auto_refresh=False) as live:
-        while True:
-            live.update(view(watch.sample(), watch.errors, out.height), refresh=True)
-            time.sleep(interval)
+def _live(watch: Watch, state: State, interval: float, out: Console) -> None:
+    with Screen(out) as screen, Keyboard() as keyboard:
+        rows = watch.sample()
+        due = time.monotonic() + interval
+        while not state.quit:
+            screen.draw(picture(rows, watch.errors, state, out.width, out.height))
+            for key in keyboard.wait(max(0.0, due - time.monotonic())):
+                state.press(key, len(selected(rows, state)), out.height)
+            if time.monotonic() >= due:
+                rows = watch.sample()
+                due = time.monotonic() + interval
 
 
-def _lines(watch: Watch, interval: float, json: bool) -> None:
+def _lines(watch: Watch, state: State, interval: float, json: bool) -> None:
     watch.sample()
     while True:
         time.sleep(interval)
-        rows = watch.sample()
+        rows = selected(watch.sample(), state)
         if json:
             emit_json(_as_json(rows, watch), indent=None)
             continue
-        for row in _sorted(rows):
+        for row in rows:
             typer.echo(plain(row))
 
 
 def top(
     names: Annotated[list[str] | None, typer.Argument(help="Domains; default: all.")] = None,
+    *,
     once: Annotated[bool, typer.Option("--once", help="One picture, then stop.")] = False,
     interval: Annotated[float, typer.Option(min=0.05, help="Seconds between two.")] = 1.0,
+    sort: Annotated[Sort, typer.Option(help="Which come first.")] = Sort.rate,
+    filter_: Annotated[
+        str, typer.Option("--filter", metavar="TEXT", help="Only names that contain it.")
+    ] = "",
     json: Annotated[bool, typer.Option("--json", help="One object per picture.")] = False,
 ) -> None:
     """Live view: rates, depth, copies, worst completion times against bounds.
 
-    Read from shared memory without slowing anybody. Sender figures are the domain's.
+    Read from shared memory without slowing anybody. Sender figures are the domain's. Keys: arrows
+    and pages move, s sorts, r reverses, / filters, q quits.
     """
     out = console()
+    state = State(sort, filter_)
     with Watch(*(names or ())) as watch:
         try:
             if once:
-                _once(watch, json, out)
-            elif out.is_terminal and not json:
-                _live(watch, interval, out)
+                _once(watch, state, json, out)
+            elif can_draw(out) and not json:
+                _live(watch, state, interval, out)
             else:
-                _lines(watch, interval, json)
+                _lines(watch, state, interval, json)
         except KeyboardInterrupt:
             raise typer.Exit(Code.OK) from None
         if names and watch.errors:

@@ -48,6 +48,16 @@ def run() -> Run:
 @pytest.fixture
 def start() -> Iterator[Start]:
     """The program as a process of its own; ended with the test."""
+    yield from _starter()
+
+
+@pytest.fixture(scope="module")
+def start_once() -> Iterator[Start]:
+    """The same; ended with the file."""
+    yield from _starter()
+
+
+def _starter() -> Iterator[Start]:
     started: list[subprocess.Popen[bytes]] = []
 
     def launch(*args: str, **options: Any) -> subprocess.Popen[bytes]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,11 +15,16 @@ from shmcast.cli import doctor
 from shmcast.mailbox.faults import kill_copy
 from shmcast.mailbox.mailbox import Mailbox
 
+CHECKED = {
+    "/dev/shm size", "/dev/shm mount", "memlock", "rtprio", "scheduling classes", "kernel",
+    "clock source", "futex", "pidfd", "container",
+}  # fmt: skip
+
 
 def test_every_finding_that_is_not_ok_has_a_fix(run: Any) -> None:
     result = run("doctor", "--json")
     findings = json.loads(result.stdout)
-    assert {"kernel", "futex", "pidfd", "memlock", "rtprio"} <= {f["subject"] for f in findings}
+    assert {f["subject"] for f in findings} >= CHECKED
     assert all(f["fix"] for f in findings if f["state"] != "ok")
     assert result.exit_code == any(f["state"] == "bad" for f in findings)
 
@@ -61,3 +68,24 @@ def test_garbage_is_named_and_does_not_stop_the_doctor(name: str) -> None:
     code = f"open('/dev/shm/shmcast.{name}.0', 'wb').write(b'garbage' * 1000)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
     assert [f.state for f in doctor.leftovers() if f.subject == name] == ["note"]
+
+
+def test_a_forbidden_scheduling_class_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "permitted_classes", lambda: ["other"])
+    [found] = doctor.scheduling()
+    assert found.state == "note" and "SCHED_OTHER only" in found.detail and found.fix
+
+
+def test_what_a_dead_cluster_left_is_named_and_a_living_one_is_not(tmp_path: Path) -> None:
+    up = tmp_path / "shmcast-up.0.bank.local"
+    up.mkdir()
+    (up / "state.json").write_text(json.dumps({"config": "bank.toml"}))
+    (up / "lock").touch()
+    (tmp_path / "shmcast-life.old.0").touch()
+    found = {finding.subject: finding.fix for finding in doctor.dead_clusters(tmp_path)}
+    assert found["shmcast-up.0.bank.local"] == "shmcast down bank.toml"
+    assert "shmcast-life.old.*" in found["cluster old"]
+    with (up / "lock").open() as lock, (tmp_path / "shmcast-life.old.0").open() as life:
+        for file in (lock, life):
+            fcntl.flock(file, fcntl.LOCK_EX)
+        assert list(doctor.dead_clusters(tmp_path)) == []

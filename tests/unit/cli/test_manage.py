@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from helpers import Child
 from shmcast.mailbox.core import CopyState
 from shmcast.mailbox.domain import Domain
 from shmcast.mailbox.faults import kill_copy
@@ -62,6 +63,22 @@ def test_what_is_in_use_is_removed_only_by_force(run: Any, box: Mailbox) -> None
         assert refused.exit_code == 2
         assert "--force" in refused.stderr
         assert run("rm", "--force", box.name).exit_code == 0
+
+
+def test_the_dead_are_no_users(run: Any, box: Mailbox) -> None:
+    member = Child(
+        """
+        box = shmcast.Mailbox.open(args[0])
+        kept = box.receiver(), box.sender()
+        say("joined")
+        hear()
+        """,
+        box.name,
+    )
+    assert member.heard() == "joined"
+    member.kill()
+    member.ended()
+    assert run("rm", box.name).exit_code == 0
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import fcntl
+import io
 import json
 import os
 import pty
 import select
 import signal
+import struct
+import termios
+from dataclasses import replace
 from typing import Any
 
+import pytest
 from rich.console import Console
 
-from shmcast.cli.top import view
+from shmcast.cli.screen import Screen, keys_in
+from shmcast.cli.top_view import Sort, State, picture, selected
 from shmcast.cli.watch import Row, Watch
 from shmcast.mailbox.core import CopyState
 from shmcast.mailbox.faults import kill_copy
@@ -58,14 +65,77 @@ def test_a_watch_survives_that_a_mailbox_is_made_anew(name: str) -> None:
             assert watch.sample() == []
 
 
+def shown(rows: list[Row], state: State, lines: int | None = 24, width: int = 140) -> list[str]:
+    console = Console(width=width, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
+    console.print(picture(rows, {}, state, width, lines))
+    return console.export_text().splitlines()
+
+
+FIFTY = [a_row(f"idle-{n:02}") for n in range(50)]
+
+
 def test_many_mailboxes_fit_the_screen_with_the_busy_ones_first() -> None:
-    rows = [a_row(f"idle-{n}") for n in range(50)] + [a_row("busy", rate=5000.0)]
-    console = Console(width=140, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
-    console.print(view(rows, {}, lines=24))
-    shown = console.export_text().splitlines()
-    assert len(shown) <= 24
-    assert "busy" in shown[1]
-    assert "and 31 more" in shown[-1]
+    lines = shown([*FIFTY, a_row("busy", rate=5000.0)], State())
+    assert len(lines) <= 24
+    assert "51 mailboxes" in lines[0] and "busy" in lines[2]
+    assert "1–21 of 51" in lines[-1]
+
+
+@pytest.mark.parametrize("width", [140, 80, 60, 40])
+def test_figures_are_never_cut_on_a_narrow_screen(width: int) -> None:
+    row = replace(a_row("a-mailbox-with-a-long-name", rate=12345.0), delivery_worst_ns=31_500_000)
+    lines = shown([row], State(), width=width)
+    assert max(map(len, lines)) <= width
+    assert "12,345" in lines[2] and "31.5ms/10µs" in lines[2]
+    assert lines[2].startswith("a-mailbox")
+
+
+def test_keys_page_sort_and_filter() -> None:
+    state = State()
+    for key in ("page-down", "down"):
+        state.press(key, 50, 24)
+    assert "22–42 of 50" in shown(FIFTY, state)[-1]
+    state.press("end", 50, 24)
+    assert "idle-49" in shown(FIFTY, state)[-2]
+    for key in ("/", "4", "x", "backspace", "7", "enter"):
+        state.press(key, 50, 24)
+    lines = shown(FIFTY, state)
+    assert len(lines) == 4 and "idle-47" in lines[2] and "filter: 47" in lines[3]
+    state.press("escape", 1, 24)
+    state.press("s", 50, 24)
+    state.press("r", 50, 24)
+    assert state.sort is Sort.name and "idle-49" in shown(FIFTY, state)[2]
+    state.press("q", 50, 24)
+    assert state.quit
+
+
+def test_what_lost_copies_or_is_near_its_bound_can_come_first() -> None:
+    sound = replace(a_row("sound"), copies=[CopyState.INTACT], send_worst_ns=9_000)
+    rows = [sound, a_row("damaged")]
+    assert [row.name for row in selected(rows, State(Sort.copies))] == ["damaged", "sound"]
+    assert [row.name for row in selected(rows, State(Sort.worst))] == ["sound", "damaged"]
+
+
+def test_keys_are_read_as_a_terminal_sends_them() -> None:
+    assert keys_in("\x1b[Aq\x1b[6~\x7f\r") == [
+        "up", "q", "page-down", "backspace", "enter",
+    ]  # fmt: skip
+    assert keys_in("\x1b[1;5Cs") == ["s"]  # an unknown sequence is nothing
+    assert keys_in("\x1b") == ["escape"]
+
+
+def test_only_lines_that_changed_are_written() -> None:
+    written = io.StringIO()
+    screen = Screen(Console(file=written, force_terminal=True, width=100, height=10))
+    screen.draw("one\ntwo\nthree")
+    written.truncate(0)
+    screen.draw("one\n2\nthree")
+    assert "2" in written.getvalue() and "three" not in written.getvalue()
+    written.truncate(0)
+    screen.draw("one\n2\nthree")
+    assert written.getvalue() == ""
+    screen.draw("one")
+    assert "\x1b[2;1H\x1b[J" in written.getvalue()
 
 
 def test_without_a_terminal_it_prints_lines_until_it_is_stopped(start: Any, box: Mailbox) -> None:
@@ -75,15 +145,27 @@ def test_without_a_terminal_it_prints_lines_until_it_is_stopped(start: Any, box:
     assert process.wait(timeout=30) == 0
 
 
-def test_in_a_terminal_it_draws_a_picture(start: Any, box: Mailbox) -> None:
+def test_in_a_terminal_it_draws_a_picture_and_obeys_keys(start: Any, box: Mailbox) -> None:
     master, slave = pty.openpty()
-    process = start("top", box.name, "--interval", "0.05", stdout=slave)
-    os.close(slave)
-    seen = b""
-    while box.name.encode() not in seen:
-        readable, _, _ = select.select([master], [], [], 20.0)
-        assert readable, seen.decode()
-        seen += os.read(master, 4096)
-    process.send_signal(signal.SIGINT)
+    before = termios.tcgetattr(slave)
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
+    process = start("top", "--interval", "0.05", stdin=slave, stdout=slave)
+
+    def read_until(wanted: str) -> None:
+        seen = b""
+        while wanted.encode() not in seen:
+            readable, _, _ = select.select([master], [], [], 30.0)
+            assert readable, f"{wanted!r} is not in {seen!r}"
+            seen += os.read(master, 65536)
+
+    read_until(box.name)
+    os.write(master, b"/")
+    read_until("filter:")
+    os.write(master, b"no-such-name\r")
+    read_until("no name contains 'no-such-name'")
+    os.write(master, b"q")
+    read_until("\x1b[?1049l")
     assert process.wait(timeout=30) == 0
+    assert termios.tcgetattr(slave) == before  # the terminal is as it was
+    os.close(slave)
     os.close(master)

@@ -1,5 +1,7 @@
-"""``shmcast demo``: real processes, real faults, and a verdict from what each receiver got.
+"""``shmcast demo``: real processes, real faults, and a verdict from what each of them wrote down.
 
-worker.py is one sender or receiver, logs.py what it writes down, cast.py the processes, script.py
-the faults in their order, verdict.py the judgement, show.py what the audience sees.
+worker.py is one sender, receiver or client, replica.py what the cluster's replicas do, logs.py what
+all of them write down. cast.py and troupe.py are the processes, script.py the faults in order,
+scene.py and show.py what the audience sees. record.py reads the logs, verdict.py counts what is
+lost, verification.py asks the checkers of recorded runs; closing.py and report.py tell the result.
 """

@@ -1,22 +1,26 @@
 """The judgement: what each receiver really got, against what each sender was told.
 
-Pure functions of the logs. Four ways to fail, each counted in messages:
+Pure functions of the logs, and independent of the checkers of recorded runs. Four ways to fail,
+each counted in messages:
 
 lost        acknowledged, or delivered by another receiver, and missing where it was due
-reordered   against (timestamp, sender), against another receiver, or against its sender's numbers
+reordered   against its place in the order, another's view of that, or its sender's numbers
 doubled     delivered more than once to one receiver
-phantom     delivered though its sender was told that it was not, or to the wrong mailbox
+phantom     delivered though its sender was told that it was not, or where it was not addressed
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations, pairwise
+from itertools import pairwise
 from typing import Any
 
 Key = tuple[int, int]  # tag of the sender, number of the message
-Stamp = tuple[int, int]  # timestamp, sender: the one order
+Stamp = tuple[int, int]  # time, and what breaks ties: the one order
+
+BEFORE_ALL: Stamp = (-1, -1)
+_LAST_TIE = 1 << 62
 
 
 @dataclass(slots=True)
@@ -24,28 +28,31 @@ class Sent:
     """One sender's log."""
 
     tag: int
-    acknowledged: dict[int, int]  # number: timestamp
-    refused: set[int] = field(default_factory=set)  # rejected, or no room
-    boxes: dict[int, int] = field(default_factory=dict)  # number: set of mailboxes; none: the one
-    was_killed: bool = False
+    acknowledged: dict[int, int]  # number: time in the order
+    to: dict[int, int]  # number: set of mailboxes or groups; everything that was tried
+    doubtful: set[int] = field(default_factory=set)  # it was killed before it knew
 
     def may_have_sent(self, number: int) -> bool:
-        """Acknowledged; or the one send that a killed sender did not live to write down."""
-        tried = len(self.acknowledged) + len(self.refused)
-        return number in self.acknowledged or (self.was_killed and number == tried)
+        return number in self.acknowledged or number in self.doubtful
 
 
 @dataclass(slots=True)
 class Got:
-    """One receiver's log."""
+    """One life of one receiver: its log."""
 
     name: str
-    mailbox: str
-    bit: int  # of the mailbox in a sender's sets; -1 if it is a mailbox by itself
-    joined_ns: int  # whatever was stamped later is due
-    stayed: bool  # read to the end; else killed, and only what it wrote down counts
+    place: str  # a mailbox, or a group
+    bit: int  # of that in a sender's sets
+    since: Stamp  # whatever comes later in the order is due
+    stayed: bool  # it read to the end; else it was killed, and only what it wrote down counts
     keys: list[Key]
     stamps: list[Stamp]
+
+    @property
+    def end(self) -> Stamp:
+        if self.stayed:
+            return (_LAST_TIE, _LAST_TIE)
+        return self.stamps[-1] if self.stamps else BEFORE_ALL
 
 
 @dataclass(slots=True)
@@ -74,7 +81,7 @@ def _descents(values: Iterable[int] | Iterable[Stamp]) -> int:
 def _check_alone(got: Got, verdict: Verdict) -> None:
     """What one log shows by itself."""
     verdict.count("doubled", len(got.keys) - len(set(got.keys)), got.name)
-    verdict.count("reordered", _descents(got.stamps), f"{got.name} against the timestamps")
+    verdict.count("reordered", _descents(got.stamps), f"{got.name} against the order's stamps")
     numbers: dict[int, list[int]] = {}
     for tag, number in got.keys:
         numbers.setdefault(tag, []).append(number)
@@ -82,77 +89,53 @@ def _check_alone(got: Got, verdict: Verdict) -> None:
         verdict.count("reordered", _descents(mine), f"{got.name} against sender {tag}'s own order")
 
 
-def _check_against_senders(got: Got, senders: dict[int, Sent], verdict: Verdict) -> None:
-    def is_for_us(sent: Sent, number: int) -> bool:
-        return got.bit < 0 or bool(sent.boxes.get(number, ~0) >> got.bit & 1)
-
-    strange = sum(
-        1
-        for tag, number in got.keys
-        if tag not in senders
-        or not senders[tag].may_have_sent(number)
-        or not is_for_us(senders[tag], number)
-    )
-    verdict.count("phantom", strange, got.name)
-    have = set(got.keys)
-    end_ns = got.stamps[-1][0] if got.stamps else got.joined_ns
-    missing = sum(
-        1
-        for tag, sent in senders.items()
-        for number, timestamp in sent.acknowledged.items()
-        if timestamp > got.joined_ns
-        and (got.stayed or timestamp <= end_ns)
-        and is_for_us(sent, number)
-        and (tag, number) not in have
-    )
-    verdict.count("lost", missing, f"acknowledged, not at {got.name}")
-
-
-def _due(got: Got, key_stamps: dict[Key, Stamp]) -> set[Key]:
-    """Of what another receiver got, that which falls into this one's time."""
-    end_ns = got.stamps[-1][0] if got.stamps else got.joined_ns
-    return {
-        key
-        for key, stamp in key_stamps.items()
-        if stamp[0] > got.joined_ns and (got.stayed or stamp[0] <= end_ns)
-    }
-
-
-def _check_order(one: Sequence[Key], two: Sequence[Key], who: str, verdict: Verdict) -> None:
-    """What both have stands in the same order."""
-    place = {key: index for index, key in enumerate(one)}
-    verdict.count("reordered", _descents([place[k] for k in two if k in place]), who)
-
-
-def _check_pair(one: Got, two: Got, senders: dict[int, Sent], verdict: Verdict) -> None:
-    _check_order(one.keys, two.keys, f"{two.name} against {one.name}", verdict)
-    for here, there in ((one, two), (two, one)):
-        stamps = dict(zip(there.keys, there.stamps, strict=True))
-        if here.mailbox != there.mailbox:
-            # Only what was for both: all or nothing, also where its sender does not know.
-            stamps = {k: s for k, s in stamps.items() if _is_for_both(k, here, there, senders)}
-        missing = len(_due(here, stamps) - set(here.keys))
-        verdict.count("lost", missing, f"delivered by {there.name}, not at {here.name}")
-
-
-def _is_for_both(key: Key, one: Got, two: Got, senders: dict[int, Sent]) -> bool:
+def _is_phantom(key: Key, bit: int, senders: dict[int, Sent]) -> bool:
     sent = senders.get(key[0])
-    wanted = 1 << one.bit | 1 << two.bit
-    return sent is not None and sent.boxes.get(key[1], 0) & wanted == wanted
+    if sent is None or not sent.may_have_sent(key[1]):
+        return True
+    return not sent.to.get(key[1], 0) >> bit & 1
+
+
+def _stamps(receivers: Sequence[Got], verdict: Verdict) -> dict[Key, Stamp]:
+    """Of everything that anybody got. One stamp per message and one message per stamp: as all
+    stamps increase at each receiver, that makes one order."""
+    stamp_of: dict[Key, Stamp] = {}
+    key_at: dict[Stamp, Key] = {}
+    for got in receivers:
+        wrong = 0
+        for key, stamp in zip(got.keys, got.stamps, strict=True):
+            same = stamp_of.setdefault(key, stamp) == stamp
+            wrong += not (same and key_at.setdefault(stamp, key) == key)
+        verdict.count("reordered", wrong, f"{got.name} against the others")
+    return stamp_of
 
 
 def judge(receivers: Sequence[Got], senders: Sequence[Sent]) -> Verdict:
-    """Receivers and senders of one domain, or of one mailbox by itself."""
+    """Receivers and senders of one domain, or replicas and clients of one cluster."""
     verdict = Verdict()
     by_tag = {sent.tag: sent for sent in senders}
     for got in receivers:
         _check_alone(got, verdict)
-        _check_against_senders(got, by_tag, verdict)
-    for one, two in combinations(receivers, 2):
-        _check_pair(one, two, by_tag, verdict)
-    for mailbox in {got.mailbox for got in receivers}:
-        if not any(got.stayed and got.keys for got in receivers if got.mailbox == mailbox):
-            verdict.problems.append(f"no receiver of {mailbox} stayed and got anything")
+        strange = sum(_is_phantom(key, got.bit, by_tag) for key in got.keys)
+        verdict.count("phantom", strange, got.name)
+    due = _stamps(receivers, verdict)
+    for sent in senders:
+        for number, time in sent.acknowledged.items():
+            due.setdefault((sent.tag, number), (time, _LAST_TIE))  # nobody got it
+    for got in receivers:
+        have, end = set(got.keys), got.end
+        missing = sum(
+            1
+            for key, stamp in due.items()
+            if got.since < stamp <= end
+            and key not in have
+            and key[0] in by_tag
+            and by_tag[key[0]].to.get(key[1], 0) >> got.bit & 1
+        )
+        verdict.count("lost", missing, f"missing at {got.name}")
+    for place in {got.place for got in receivers}:
+        if not any(got.stayed and got.keys for got in receivers if got.place == place):
+            verdict.problems.append(f"no receiver of {place} stayed and got anything")
     return verdict
 
 

@@ -1,7 +1,8 @@
 """One process of the demo: ``python -m shmcast.cli.demo.worker ROLE PLACE TAG LOG``.
 
-It obeys lines on stdin (hurry, calm, finish) and ends when stdin ends, so that none is left when
-the director is gone. On stdout it says ``ready`` and ``done``.
+It sends to a domain, receives from a mailbox, or is a client of a cluster. It obeys lines on stdin
+(hurry, calm, finish) and ends when stdin ends, so that none is left when the director is gone. On
+stdout it says ``ready`` and ``done``.
 """
 
 from __future__ import annotations
@@ -11,28 +12,33 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from shmcast.cli.demo.logs import (
-    ATTEMPT_ROW,
     DELIVERY_ROW,
+    DESTINATIONS,
     PAYLOAD,
     PAYLOAD_BYTES,
-    Outcome,
+    STEP_ROW,
+    What,
 )
-from shmcast.errors import MailboxFull, Rejected
+from shmcast.errors import DeadlineMissed, MailboxFull, NoQuorum, Rejected
 from shmcast.mailbox.domain import Domain
 from shmcast.mailbox.mailbox import Mailbox
 from shmcast.mailbox.receiver import Wait
 from shmcast.mailbox.records import Message
-from shmcast.mailbox.sender import Sender
 
-CALM_PAUSE_S = 0.001
-_SEND_TIMEOUT_S = 5.0
+BOXES = ("valves", "alarms")
+GROUPS = ("g1", "g2")
+_SEND_PAUSE_S = 0.005
+_ASK_PAUSE_S = 0.008
+_HURRY_PAUSE_S = 0.0001
+_TIMEOUT_S = 5.0
+_PATIENCE_S = 30.0  # of a client, for one message
 _RECEIVE_TIMEOUT_S = 0.05
-# The mailboxes of the demo's domain; bit i of a set stands for name i.
-PLANT_BOXES = ("valves", "alarms")
-PLANT_SETS = (0b11, 0b01, 0b11, 0b10)
+_LEAVE_S = 3.0
+
+Try = Callable[[bytes, list[int]], tuple[What, int]]
 
 
 class Orders:
@@ -47,8 +53,9 @@ class Orders:
         for line in sys.stdin:
             self.hurry = line.strip() == "hurry"
             self.finish = self.finish or line.strip() == "finish"
-        if not self.finish:  # the director died
-            os._exit(1)
+        if not self.finish:  # the director died: leave in order, or at once if that takes long
+            self.finish = True
+            threading.Timer(_LEAVE_S, os._exit, (1,)).start()
 
 
 def _say(text: str) -> None:
@@ -56,31 +63,57 @@ def _say(text: str) -> None:
         print(text, flush=True)
 
 
-def _attempt(sender: Sender, data: bytes, boxes: int) -> tuple[Outcome, int]:
-    to = [name for bit, name in enumerate(PLANT_BOXES) if boxes >> bit & 1] if boxes else None
-    try:
-        return Outcome.ACKNOWLEDGED, sender.send(data, to=to, timeout=_SEND_TIMEOUT_S).timestamp
-    except Rejected:
-        return Outcome.REJECTED, 0
-    except MailboxFull:
-        return Outcome.FULL, 0
+def _stream(attempt: Try, tag: int, log: int, orders: Orders, pause_s: float) -> None:
+    """Numbers from 0; a rejected number is never sent again, so it must never be delivered."""
+    _say("ready")
+    number = 0
+    while not orders.finish:
+        to = DESTINATIONS[number % len(DESTINATIONS)]
+        data = PAYLOAD.pack(tag, number).ljust(PAYLOAD_BYTES, b".")
+        bits = [bit for bit in (0, 1) if to >> bit & 1]
+        os.write(log, STEP_ROW.pack(number, What.BEGUN, to, 0, time.monotonic_ns()))
+        what, stamp = attempt(data, bits)
+        os.write(log, STEP_ROW.pack(number, what, to, stamp, time.monotonic_ns()))
+        number += 1
+        time.sleep(_HURRY_PAUSE_S if orders.hurry else pause_s)
 
 
 def send(place: str, tag: int, log: int, orders: Orders) -> None:
-    """Numbers from 0; a rejected number is never sent again, so it must never be delivered."""
-    is_plant = place.endswith("/")
-    opened: Domain | Mailbox = Domain.open(place[:-1]) if is_plant else Mailbox.open(place)
-    with opened, opened.sender() as sender:
-        _say("ready")
-        number = 0
-        while not orders.finish:
-            boxes = PLANT_SETS[number % len(PLANT_SETS)] if is_plant else 0
-            data = PAYLOAD.pack(tag, number).ljust(PAYLOAD_BYTES, b".")
-            outcome, timestamp = _attempt(sender, data, boxes)
-            os.write(log, ATTEMPT_ROW.pack(number, outcome, boxes, timestamp))
-            number += 1
-            if not orders.hurry:
-                time.sleep(CALM_PAUSE_S)
+    with Domain.open(place) as domain, domain.sender() as sender:
+
+        def attempt(data: bytes, bits: list[int]) -> tuple[What, int]:
+            try:
+                receipt = sender.send(data, to=[BOXES[b] for b in bits], timeout=_TIMEOUT_S)
+            except Rejected:
+                return What.REJECTED, 0
+            except MailboxFull:
+                return What.FULL, 0
+            return What.ACKNOWLEDGED, receipt.timestamp
+
+        _stream(attempt, tag, log, orders, _SEND_PAUSE_S)
+
+
+def ask(place: str, tag: int, log: int, orders: Orders) -> None:
+    """A client of the cluster. What was not answered in time is asked for again."""
+    from shmcast.multicast.run.cluster import Cluster
+
+    with Cluster.load(place).client() as client:
+
+        def attempt(data: bytes, bits: list[int]) -> tuple[What, int]:
+            end = time.monotonic() + _PATIENCE_S
+            try:
+                ordered = client.multicast(data, [GROUPS[b] for b in bits], timeout=_TIMEOUT_S)
+            except (DeadlineMissed, NoQuorum):
+                while True:
+                    try:
+                        ordered = client.retry(timeout=_TIMEOUT_S)
+                        break
+                    except (DeadlineMissed, NoQuorum):
+                        if time.monotonic() > end:
+                            raise
+            return What.ACKNOWLEDGED, ordered.timestamp.time
+
+        _stream(attempt, tag, log, orders, _ASK_PAUSE_S)
 
 
 def _record(log: int, messages: Sequence[Message]) -> None:
@@ -90,24 +123,24 @@ def _record(log: int, messages: Sequence[Message]) -> None:
     os.write(log, b"".join(rows))
 
 
-def receive(place: str, log: int, orders: Orders) -> None:
+def receive(place: str, tag: int, log: int, orders: Orders) -> None:
     with Mailbox.open(place) as box:
         receiver = box.receiver(wait=Wait.BLOCK)  # more processes than cores
         _say("ready")
         while not orders.finish:
             with contextlib.suppress(TimeoutError):
                 _record(log, receiver.receive_many(256, timeout=_RECEIVE_TIMEOUT_S))
-        _record(log, receiver.leave(timeout=_SEND_TIMEOUT_S))
+        _record(log, receiver.leave(timeout=_TIMEOUT_S))
+
+
+ROLES = {"send": send, "receive": receive, "ask": ask}
 
 
 def main() -> None:
     role, place, tag, path = sys.argv[1:]
     orders = Orders()
     log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    if role == "send":
-        send(place, int(tag), log, orders)
-    else:
-        receive(place, log, orders)
+    ROLES[role](place, int(tag), log, orders)
     _say("done")
 
 

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from shmcast.cli.output import Code, console, emit_json
 from shmcast.cli.sim import faults as fault_words
 from shmcast.cli.sim import show
+from shmcast.cli.sim.record import write_run
 from shmcast.multicast.protocols.registry import Spec, names
 from shmcast.multicast.protocols.topology import Topology
 from shmcast.multicast.sim.api import DELTA, run
@@ -52,6 +53,10 @@ def sim(
     ] = False,
     diagram: Annotated[bool, typer.Option("--diagram", help="Time runs down.")] = False,
     svg: Annotated[Path | None, typer.Option(metavar="FILE", help="The diagram as SVG.")] = None,
+    record: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Record the run there: for shmcast verify and report."),
+    ] = None,
     campaign: Annotated[
         bool, typer.Option("--campaign", help="Many runs, each a scenario of its seed.")
     ] = False,
@@ -84,7 +89,7 @@ def sim(
             if replay is None
             else scenario_for(wanted[0], replay)
         )
-        _one_run(scenario, short=shrink, diagram=diagram, svg=svg, json=json)
+        _one_run(scenario, short=shrink, diagram=diagram, svg=svg, record=record, json=json)
 
 
 def _known(name: str) -> None:
@@ -141,7 +146,13 @@ def _scenario(
 
 
 def _one_run(
-    scenario: Scenario, *, short: bool, diagram: bool, svg: Path | None, json: bool
+    scenario: Scenario,
+    *,
+    short: bool,
+    diagram: bool,
+    svg: Path | None,
+    record: Path | None,
+    json: bool,
 ) -> None:
     outcome = run(scenario)
     if short:
@@ -149,6 +160,8 @@ def _one_run(
     report = outcome.report()
     if svg is not None:
         svg.write_text(outcome.svg(), encoding="utf-8")
+    if record is not None:
+        write_run(record, outcome)
     if json:
         emit_json(show.run_summary(outcome, report))
     else:

@@ -1,0 +1,5 @@
+"""``python -m shmcast.cli`` is ``shmcast``."""
+
+from shmcast.cli.main import main
+
+main()

@@ -1,0 +1,99 @@
+"""``shmcast report``: a recorded run as one HTML file, or as JSON."""
+
+from __future__ import annotations
+
+import json as json_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shmcast.cli.output import Code, complain, emit_json
+from shmcast.errors import Corrupt
+
+if TYPE_CHECKING:
+    from shmcast.pipeline.latency import Latencies
+    from shmcast.pipeline.report.page import Report
+
+
+def report(
+    run: Annotated[Path, typer.Argument(help="Directory of a recorded run.")],
+    *,
+    against: Annotated[
+        Path | None,
+        typer.Option(metavar="EARLIER", help="An earlier run, or the JSON of its report."),
+    ] = None,
+    verdict: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="JSON of `shmcast verify`; else checked here."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Default: RUN/report.html.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Figures for machines, no file.")] = False,
+) -> None:
+    """Verdict, latencies against their bound, throughput and faults of a run, as one HTML file.
+
+    Exit code 1 if a promise is violated.
+    """
+    try:
+        from shmcast.multicast.traces.judge import check_record
+        from shmcast.multicast.traces.reader import read_record
+        from shmcast.pipeline.report.page import analyse
+        from shmcast.pipeline.report.verdict import judged, judged_before
+    except ModuleNotFoundError as error:
+        raise _missing(error) from None
+    record = read_record(run)
+    judgement = (
+        judged(check_record(record), "memory")
+        if verdict is None
+        else judged_before(_json_of(verdict))
+    )
+    earlier = None if against is None else _earlier(against)
+    found = analyse(record, judgement, earlier)
+    if json:
+        emit_json(found.to_json())
+    else:
+        target = out or run / "report.html"
+        write_page(target, found)
+        typer.echo(f"{judgement.word}: {target}")
+    if found.regression is not None and found.regression.slower and not json:
+        complain(f"slower than {against}: {len(found.regression.slower)} figures, see the report")
+    if judgement.word == "violated":
+        raise typer.Exit(Code.FAILED_VERDICT)
+
+
+def write_page(target: Path, found: Report) -> None:
+    from shmcast.pipeline.report.page import html
+
+    try:
+        text = html(found)
+    except ModuleNotFoundError as error:
+        raise _missing(error) from None
+    target.write_text(text, encoding="utf-8")
+
+
+def _missing(error: ModuleNotFoundError) -> FileNotFoundError:
+    return FileNotFoundError(
+        f"a report needs {error.name}, which is not installed: pip install 'shmcast[report]'"
+    )
+
+
+def _json_of(path: Path) -> Any:
+    try:
+        return json_module.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise Corrupt(f"{path} is not JSON ({error}): make it again") from None
+
+
+def _earlier(path: Path) -> Latencies:
+    from shmcast.multicast.traces.reader import read_record
+    from shmcast.pipeline.latency import Latencies
+    from shmcast.pipeline.latency_memory import latencies
+
+    if path.is_dir():
+        record = read_record(path)
+        return latencies(record.info, record.trace)
+    found = _json_of(path)
+    inside = found.get("latencies", found) if isinstance(found, dict) else found
+    return Latencies.from_json(inside)
