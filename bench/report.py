@@ -20,6 +20,7 @@ def row_of(runs: list[dict[str, Any]]) -> dict[str, Any]:
     row["unit"] = good[0]["unit"] if good else ""
     row["median"] = median(values) if values else None
     row["least"] = min(values, default=None)
+    row["values"] = {run["repetition"]: run["value"] for run in good}
     row["most"] = max(values, default=None)
     row["worst_sample_ns"] = max(
         (run["worst_sample_ns"] for run in good if run["worst_sample_ns"] is not None), default=None
@@ -51,12 +52,24 @@ def _figure(value: float | None, unit: str) -> str:
     return f"{value:,.1f}"
 
 
-def _best(rows: Rows) -> float | None:
-    """Of the others, in one table."""
-    values = [row["median"] for row in rows if row["copies"] == 0 and row["median"]]
-    if not values:
+def _best(rows: Rows) -> dict[str, Any] | None:
+    """The row of the best of the others, in one table."""
+    others = [row for row in rows if row["copies"] == 0 and row["median"]]
+    if not others:
         return None
-    return min(values) if rows[0]["unit"] in UNITS_LESS_IS_BETTER else max(values)
+    choose = min if rows[0]["unit"] in UNITS_LESS_IS_BETTER else max
+    return choose(others, key=lambda row: float(row["median"]))
+
+
+def _ratio(row: dict[str, Any], best: dict[str, Any] | None) -> str:
+    """Of the medians; behind it the least and most within one repetition, in which everybody ran
+    one after the other."""
+    if best is None:
+        return ""
+    text = f"{row['median'] / best['median']:.2f}"
+    mine, theirs = row["values"], best["values"]
+    each = [mine[n] / theirs[n] for n in mine.keys() & theirs.keys() if theirs[n]]
+    return f"{text} ({min(each):.2f}–{max(each):.2f})" if len(each) > 1 else text
 
 
 def _table(rows: Rows) -> list[str]:
@@ -71,12 +84,11 @@ def _table(rows: Rows) -> list[str]:
             lines.append(f"| {row['peer']} | {why} | | | | |")
             continue
         unit = row["unit"]
-        ratio = "" if best is None else f"{row['median'] / best:.2f}"
         cells = [
             row["peer"],
             *(_figure(row[name], unit) for name in ("median", "least", "most")),
             _figure(row["worst_sample_ns"], "ns"),
-            ratio,
+            _ratio(row, best),
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return [*lines, ""]
@@ -103,12 +115,16 @@ def page(machine: dict[str, Any], missing: dict[str, str], rows: Rows) -> str:
     lines += [f"- missing: {name} ({why})" for name, why in missing.items()] or ["- missing: none"]
     lines += ["", "## Targets", "", "Larger ratios are better; met from the wanted ratio on.", ""]
     lines += ["| target | wanted | ratio | against | |", "| --- | ---: | ---: | --- | --- |"]
-    for verdict in verdicts(rows):
-        ratio = "–" if verdict.ratio is None else f"{verdict.ratio:.2f}"
-        lines.append(
-            f"| {verdict.target} | {verdict.wanted:.1f} | {ratio} | {verdict.against} |"
-            f" {verdict.word} |"
-        )
+    every = verdicts(rows)
+    lines += [
+        f"| {verdict.target} | {verdict.wanted:.1f} | {verdict.ratio:.2f} | {verdict.against} |"
+        f" {verdict.word} |"
+        for verdict in every
+        if verdict.ratio is not None
+    ]
+    unknown = [verdict for verdict in every if verdict.ratio is None]
+    if unknown:
+        lines += ["", f"Not measured in this run: {len(unknown)} of {len(every)} targets."]
     lines.append("")
     for (question, case), group in groupby(rows, lambda row: (row["question"], row["case"])):
         members = list(group)

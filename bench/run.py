@@ -3,7 +3,8 @@
     python -m bench.run [--quick] [--only QUESTION ...] [--peers NAME ...] [--repetitions N]
                         [--out DIRECTORY]
 
-Writes <date>-<host kind>.json (all runs), .npz (raw samples in ns) and .md (tables and targets).
+Writes <date>-<host kind>.json (all runs), .npz (raw samples in ns), .md (tables and targets)
+and .svg (every question as bars with their spread; needs matplotlib).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import datetime
 import json
 import os
 import platform
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -22,13 +24,24 @@ import numpy as np
 from bench.harness import Case, Scale, cpus
 from bench.peers.all import missing_peers, present_peers
 from bench.peers.base import Peer
-from bench.questions import core, counters, frames, idle, roundtrip, scaling, throughput
+from bench.plots import draw
+from bench.questions import (
+    core,
+    counters,
+    frames,
+    idle,
+    multicast,
+    roundtrip,
+    scaling,
+    throughput,
+)
 from bench.report import page, rows_of
 
 QUESTIONS = {
     "core": core,
     "roundtrip": roundtrip,
     "throughput": throughput,
+    "multicast": multicast,
     "frames": frames,
     "scaling": scaling,
     "idle": idle,
@@ -132,12 +145,20 @@ def main() -> None:
     text = page(machine, missing_peers(), rows)
     arguments.out.mkdir(parents=True, exist_ok=True)
     stem = arguments.out / f"{machine['date'][:10]}-{_host_kind()}"
-    content = {"machine": machine, "missing": missing_peers(), "rows": rows, "runs": runs}
+    command = " ".join(["python -m bench.run", *map(shlex.quote, sys.argv[1:])])
+    content = {
+        "command": command,
+        "machine": machine,
+        "missing": missing_peers(),
+        "rows": rows,
+        "runs": runs,
+    }
     stem.with_suffix(".json").write_text(json.dumps(content, indent=1) + "\n")
     stem.with_suffix(".md").write_text(text + "\n")
     np.savez_compressed(stem.with_suffix(".npz"), **samples)
+    written = [".json", ".npz", ".md", *([] if arguments.tiny else draw(rows, stem))]
     print(text)
-    print(f"\nwritten: {stem}.json, .npz, .md", file=sys.stderr)
+    print(f"\nwritten: {stem}{', '.join(written)}", file=sys.stderr)
 
 
 if __name__ == "__main__":
