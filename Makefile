@@ -4,20 +4,28 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-C_SOURCES := $(wildcard csrc/*.c csrc/*.h csrc/build_ffi.py csrc/python/*.c)
+C_SOURCES := $(wildcard csrc/*.c csrc/*.h csrc/build_ffi.py csrc/python/*.[ch])
 
 C_FLAGS := -std=c11 -O2 -Wall -Wextra -Werror -pthread -Icsrc
 CORE_SOURCES := $(filter-out csrc/_native.c, $(wildcard csrc/*.c))
 
-.PHONY: setup demo test check prove soak bench bench-quick clean
+.PHONY: setup demo test check prove soak bench bench-quick docs newcomer clean
 
-setup: $(STAMP)
+setup: $(STAMP) $(VENV)/.pipeline
 
 $(STAMP): pyproject.toml setup.py $(C_SOURCES) tools/setup
 	tools/setup $(PYTHON) $(VENV)
 	@touch $@
 
+# Spark and a Java runtime: half a gigabyte.
+$(VENV)/.pipeline: $(STAMP) tools/extra
+	@echo "installing Spark and Java into $(VENV), once: about half a gigabyte"
+	tools/extra $(VENV) pipeline
+	@touch $@
+
+# Without Spark, as on a machine that cannot fetch it, the demo verifies in memory and says so.
 demo: $(STAMP)
+	@$(MAKE) --no-print-directory $(VENV)/.pipeline || echo "no Spark: see above; going on without"
 	@$(BIN)/shmcast demo $(ARGS)
 
 # What the proof needs besides a compiler.
@@ -25,8 +33,8 @@ $(VENV)/.checkers: $(STAMP) tools/checkers
 	tools/checkers
 	@touch $@
 
-test: check $(VENV)/.checkers
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile
+test: check $(VENV)/.checkers $(VENV)/.pipeline
+	$(BIN)/python -m pytest -q -n 3 --dist loadfile
 
 check: $(STAMP)
 	$(BIN)/ruff check .
@@ -40,14 +48,19 @@ check: $(STAMP)
 prove: $(STAMP) $(VENV)/.checkers
 	PYTHONPATH=tests $(BIN)/python -m prove.run $(ARGS)
 
-# Minutes of random kills, restarts, stops and lost copies, for each protocol.
+# Minutes of random kills, restarts, stops and lost copies, for each protocol; then the checkers in
+# memory and those in Spark on twice DIFFERENTIAL_RUNS traces.
 SOAK_SECONDS ?= 60
-soak: $(STAMP)
+DIFFERENTIAL_RUNS ?= 2000
+soak: $(STAMP) $(VENV)/.pipeline
 	$(BIN)/python tests/soak/soak.py --seconds $(SOAK_SECONDS) --seed $(or $(SEED),1)
 	$(BIN)/python tests/soak/soak.py --seconds $(SOAK_SECONDS) --seed $(or $(SEED),1) --domain
 	$(BIN)/python tests/soak/soak.py --seconds $(SOAK_SECONDS) --seed $(or $(SEED),1) --protocol crash
 	$(BIN)/python tests/soak/soak.py --seconds $(SOAK_SECONDS) --seed $(or $(SEED),1) --protocol timing
+	$(BIN)/python tests/cluster/chaos.py --seconds $(SOAK_SECONDS) --seed $(or $(SEED),1) --engine wbcast
 	$(BIN)/python tests/soak/campaign.py --seconds $(SOAK_SECONDS) $(if $(SEED),--first $(SEED))
+	DIFFERENTIAL_RUNS=$(DIFFERENTIAL_RUNS) DIFFERENTIAL_EVERYTHING=1 $(if $(SEED),DIFFERENTIAL_FIRST=$(SEED)) \
+	    $(BIN)/python -m pytest -q -o timeout=0 tests/pipeline/test_differential.py
 
 # Figures against peers, into bench/results/. Quiet machine, please; `bench-quick` is for a first look.
 build/core_bench: bench/core/core_bench.c $(CORE_SOURCES) $(wildcard csrc/*.h)
@@ -63,6 +76,18 @@ bench: $(VENV)/.peers build/core_bench
 
 bench-quick: $(VENV)/.peers build/core_bench
 	$(BIN)/python -m bench.run --quick --out build/bench
+
+# The documentation as a site: build/docs/index.html.
+$(VENV)/.docs: $(STAMP) tools/extra
+	tools/extra $(VENV) docs
+	@touch $@
+
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
+# What a newcomer does: a fresh clone, `make demo`, the first program of the tutorial. Takes minutes.
+newcomer:
+	tests/newcomer.sh $(PYTHON)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -12,6 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
+from hypothesis import HealthCheck, settings
 
 import shmcast
 from helpers import SHM, Child, Traffic
@@ -21,6 +22,12 @@ from shmcast.mailbox import faults
 # has its jobs ignore it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# How fast examples are made and run says something about the machine only.
+settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("any machine")
+
 _numbers = itertools.count()
 _PREFIX = f"t{os.getpid()}-"
 
@@ -29,13 +36,42 @@ def _segments() -> list[str]:
     return sorted(path.name for path in SHM.glob(f"shmcast.{_PREFIX}*"))
 
 
+def pytest_collection_finish() -> None:
+    """What lives as long as the session is not searched for garbage after every test."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A file to each worker, but all that needs Spark to one: a second session costs more than it
+    saves."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class OneSession(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            path: str = super()._split_scope(nodeid)
+            return "spark" if path.startswith("tests/pipeline/") else path
+
+    return OneSession(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+def _processes_of_this_test() -> list[psutil.Process]:
+    """All but Spark's: one session serves every test and ends with the last one."""
+    found: list[psutil.Process] = []
+    for child in psutil.Process().children():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if child.name() != "java":
+                found += [child, *child.children(recursive=True)]
+    return found
+
+
 @pytest.fixture(autouse=True)
 def nothing_left_behind() -> Iterator[None]:
     """Set up first, so it looks last: no segment and no process of this test remains."""
     yield
     gc.collect()
     faults.skew_clock()
-    children = psutil.Process().children(recursive=True)
+    children = _processes_of_this_test()
     for child in children:
         with contextlib.suppress(psutil.NoSuchProcess):
             child.kill()

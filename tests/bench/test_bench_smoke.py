@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-QUESTIONS = ["roundtrip", "throughput", "frames", "scaling", "idle", "counters"]
+QUESTIONS = ["roundtrip", "throughput", "multicast", "frames", "scaling", "idle", "counters"]
 OURS = ["--peers", "shmcast", "Pipe"]  # one other peer, from the standard library
 
 
@@ -51,6 +51,7 @@ def test_every_message_arrives(results: dict[str, Any]) -> None:
         "round trip",
         "stream 64 B",
         "fan-out 1 to 3",
+        "1 to 3 groups",
         "fan-in 3 to 1",
         "stream 4 KiB",
         "frames 1 MiB",
@@ -77,3 +78,30 @@ def test_raw_samples_and_the_page_are_kept(written: Path, results: dict[str, Any
     with np.load(samples) as raw:
         assert set(raw) == {run["samples"] for run in results["runs"] if "samples" in run}
     assert "## Targets" in page.read_text()
+
+
+def test_every_question_of_several_peers_is_drawn(
+    results: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib", reason="plots need it: pip install 'shmcast[bench]'")
+    monkeypatch.syspath_prepend(str(ROOT))
+    from bench.plots import draw
+
+    assert draw(results["rows"], tmp_path / "plot") == [".svg"]
+    drawn = (tmp_path / "plot.svg").read_text()
+    for question in ("round trip", "stream 64 B", "1 to 3 groups"):
+        assert f"<!-- {question}: " in drawn
+
+
+def test_the_command_line_asks_the_same_questions_and_names_missing_peers() -> None:
+    command = [sys.executable, "-m", "shmcast.cli", "bench", "multicast", "--quick", "--json"]
+    done = subprocess.run(
+        [*command, "--peer", "Pipe"],
+        cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    content = json.loads(done.stdout)
+    assert {row["question"] for row in content["rows"]} == {"fan-out 1 to 3", "1 to 3 groups"}
+    for row in content["rows"]:
+        assert row["error"] is None and row["arrived"] == row["sent"]
+    assert all(f"not measured: {name}" in done.stderr for name in content["missing"])
