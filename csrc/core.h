@@ -292,6 +292,14 @@ static inline bool decision_is_for(uint64_t value, uint64_t position)
 {
     return (value & ~UINT64_C(0x1ffff)) == decision_tag(position);
 }
+/* How many positions later than this one the word's message is; 0 if it is not later. Whoever is told to
+ * decide on a position may come so late that the slot has been used again: what is there then must
+ * stand. */
+static inline uint64_t decision_ahead(uint64_t value, uint64_t position)
+{
+    uint64_t ahead = ((value >> 17) - (position + 1)) & 0x7fffffff; /* the tag has 31 bits */
+    return ahead < UINT64_C(1) << 30 ? ahead : 0;
+}
 uint32_t slot_header_crc(const struct slot *header);
 int slot_read_header(struct view *view, struct copy *copy, int box, uint32_t lane,
                      uint64_t position, struct slot *header);

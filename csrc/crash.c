@@ -33,6 +33,11 @@ static int decide_in(struct view *view, struct copy *copy, int box, uint32_t lan
         if (!seal_ok(found))
             return SC_COPY_FAILED;
         uint64_t value = sealed_value(found);
+        if (decision_ahead(value, p)) {              /* over long ago; we are a member no more */
+            if (*taken == UNDECIDED)
+                *taken = REJECT;
+            return 0;
+        }
         enum decision d = decision_is_for(value, p) ? (enum decision)(value & 3) : UNDECIDED;
         if (d != UNDECIDED) {
             if (*taken == UNDECIDED)

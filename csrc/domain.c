@@ -154,15 +154,26 @@ int sc_domain_publish(sc_domain *d)
     return 0;
 }
 
-/* Opens every named segment that belongs to the same domain as the first valid one. */
+static int opened_segments(const struct sc_domain *d)
+{
+    int opened = 0;
+    for (unsigned i = 0; i < SERIALS_MAX; i++)
+        opened += d->copies[i].table != NULL;
+    return opened;
+}
+
+/* Opens every named segment that belongs to the same domain as the first valid one, and is not open
+ * yet. */
 static int open_segments(struct sc_domain *d)
 {
     uint64_t serials[SERIALS_MAX];
     int named = segment_list(d->name, serials, SERIALS_MAX);
-    if (named <= 0)
+    int opened = opened_segments(d), last_error = SC_LOST;
+    if (named <= 0 && opened == 0)
         return named < 0 ? named : SC_MISSING;
-    int opened = 0, last_error = SC_LOST;
     for (int i = 0; i < named; i++) {
+        if (d->copies[serials[i]].table)
+            continue;
         struct copy copy;
         struct segment_fixed f;
         int rc = segment_open(d->name, serials[i], &copy, &f);
@@ -183,7 +194,8 @@ static int open_segments(struct sc_domain *d)
     return opened ? 0 : last_error;
 }
 
-/* How many serials the newest configuration speaks of, and whether the domain is complete. */
+/* How many serials the newest configuration speaks of, 0 if none is sound; and whether the domain is
+ * complete. */
 static int read_config(struct sc_domain *d, bool *born)
 {
     uint64_t newest = 0;
@@ -215,16 +227,30 @@ static void close_segments(struct sc_domain *d)
     STORE_RELAXED(&d->copy_count, 0);
 }
 
+/* A segment has its name before the domain is born, or a configuration counts it. So one that was not
+ * found is gone only if it is not found by a look that begins after that: or we would call a copy
+ * failed that was being named while we looked. Ends, since configurations only count more. */
+static int open_all_named(struct sc_domain *d, bool *born)
+{
+    int rc, count = 0;
+    bool was_born;
+    do {
+        int before = count;
+        was_born = *born;
+        rc = open_segments(d);
+        count = rc ? 0 : read_config(d, born);
+        if (rc == 0 && count == 0)
+            rc = SC_CORRUPT;
+        if (rc == 0 && count == before && *born == was_born)
+            break;
+    } while (rc == 0);
+    STORE_RELEASE(&d->copy_count, count);
+    return rc;
+}
+
 static int open_once(struct sc_domain *d, bool *born)
 {
-    int rc = open_segments(d);
-    if (rc == 0) {
-        int count = read_config(d, born);
-        if (count < 1 || count > (int)SERIALS_MAX)
-            rc = SC_CORRUPT;
-        else
-            STORE_RELEASE(&d->copy_count, count);
-    }
+    int rc = open_all_named(d, born);
     if (rc == 0 && *born) {
         struct view view;
         complete_birth(d);
@@ -349,7 +375,7 @@ int domain_adopt_copy(struct sc_domain *d, int serial)
 
 /* Every copy that we know of is gone. Perhaps they were replaced while we did not look: a later
  * segment of our domain whose own configuration counts it can stand alone. Returns how many
- * serials were added. */
+ * serials are known now. */
 int domain_find_later(struct sc_domain *d)
 {
     uint64_t serials[SERIALS_MAX];
@@ -369,7 +395,7 @@ int domain_find_later(struct sc_domain *d)
     while (LOAD_ACQUIRE(&d->copy_count) < target)
         if (domain_adopt_copy(d, LOAD_ACQUIRE(&d->copy_count)))
             break;
-    return LOAD_ACQUIRE(&d->copy_count) - known;
+    return LOAD_ACQUIRE(&d->copy_count);
 }
 
 /* Gives back the memory of copies that have failed and been replaced. Their addresses stay

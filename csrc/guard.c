@@ -33,12 +33,16 @@ static void cover_with_zeros(struct mapping *m)
             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
 }
 
+/* The mapping that was hit stays, since somebody uses it; others come and go meanwhile. An entry that
+ * is another's by the time its size is read must not be taken for a large one at the old address. */
 static struct mapping *mapping_of(uintptr_t address)
 {
     int used = LOAD_ACQUIRE(&mappings_used);
     for (int i = 0; i < used; i++) {
         uintptr_t base = LOAD_ACQUIRE(&mappings[i].base);
-        if (base > 1 && address >= base && address - base < LOAD_RELAXED(&mappings[i].bytes))
+        size_t bytes = LOAD_ACQUIRE(&mappings[i].bytes);
+        if (base > 1 && address >= base && address - base < bytes &&
+            LOAD_RELAXED(&mappings[i].base) == base)
             return &mappings[i];
     }
     return NULL;
@@ -109,7 +113,7 @@ int guard_add(void *base, size_t bytes)
         uintptr_t free = 0;
         if (LOAD_RELAXED(&mappings[i].base) != 0 || !CAS_ACQ_REL(&mappings[i].base, &free, 1))
             continue;
-        STORE_RELAXED(&mappings[i].bytes, bytes);
+        STORE_RELEASE(&mappings[i].bytes, bytes);    /* after the claim, for mapping_of */
         STORE_RELAXED(&mappings[i].lost, false);
         STORE_RELEASE(&mappings[i].base, (uintptr_t)base); /* bytes before base, for mapping_of */
         raise_used(i + 1);

@@ -52,9 +52,9 @@ static int pass_taken(struct view *view, struct copy *copy, int box, uint32_t la
         return SC_COPY_FAILED;
     uint64_t behind = sealed_value(accepted);        /* position + 1 */
     if (view->domain->params.protocol != SC_EAGER) {
-        uint64_t ahead = (sealed_value(decision) >> 17) - (*p + 1);
-        ahead &= 0x7fffffff;                         /* the tag has 31 bits */
-        if (ahead < UINT64_C(1) << 30 && *p + 1 + ahead > behind)
+        uint64_t ahead = decision_ahead(sealed_value(decision), *p);
+        bool here = decision_is_for(sealed_value(decision), *p);
+        if ((ahead || here) && *p + 1 + ahead > behind)
             behind = *p + 1 + ahead;
     }
     if (behind <= *p)

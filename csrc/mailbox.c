@@ -46,6 +46,7 @@ static int read_entry(struct view *view, int box, uint64_t version, struct direc
             out->offset % PAGE_BYTES == 0 && out->offset >= table_end &&
             out->offset <= OFFSET_MAX)
             return 0;
+        FENCE_ACQUIRE();                             /* the claim precedes what its owner wrote */
         uint64_t state = LOAD_ACQUIRE(&directory_of(view->domain, copy, box)->owner.state);
         if (seal_ok(state) && sealed_value(state) != version)
             return SC_REMOVED;

@@ -72,7 +72,9 @@ static uint64_t pack(uint64_t position, struct field f)
 }
 
 /* Applies `change` to the word as one step. Bounded: each receiver changes it a fixed number of
- * times. The result goes to *out. A message that is not in this copy reads as (0, 0, 0, ⊥). */
+ * times. The result goes to *out. A message that is not in this copy reads as (0, 0, 0, ⊥); PASSED
+ * when a later one has taken its slot, which is left alone. */
+#define PASSED 1
 typedef void change_fn(struct field *f, const struct pending *m, uint32_t quorum, bool flag);
 
 static int apply(word_t *word, uint64_t position, change_fn *change, const struct pending *m,
@@ -83,6 +85,8 @@ static int apply(word_t *word, uint64_t position, change_fn *change, const struc
         if (!seal_ok(found))
             return SC_COPY_FAILED;
         uint64_t value = sealed_value(found);
+        if (decision_ahead(value, position))
+            return PASSED;
         struct field f = decision_is_for(value, position) ? unpack(value) : (struct field){0};
         change(&f, m, quorum, flag);
         uint64_t wanted = seal(pack(position, f));
@@ -154,6 +158,8 @@ int timing_conclude(struct view *view, int box, uint32_t lane, uint64_t position
         int rc = apply(word, position, overdue ? enter_copy : nothing, &m, 0, false, &f);
         if (rc == 0 && overdue)
             rc = apply(word, position, conclude, &m, 0, false, &f);
+        if (rc == PASSED)
+            return 0;                                /* the lane has gone on: somebody else saw to it */
         if (rc) {
             if ((rc = view_doubt(view, copy, box)))
                 return rc;
@@ -188,7 +194,8 @@ static void note_lateness(struct decider *d, const struct pending *m, uint64_t l
                  b->expiry_ns);
 }
 
-/* Visits one copy. 1: this copy is done, 0: come back later, SC_COPY_FAILED. */
+/* Visits one copy. 0: this copy is done, COME_BACK, PASSED, SC_COPY_FAILED. */
+#define COME_BACK 2
 static int advance_in(struct decider *d, struct copy *copy, uint32_t lane, uint64_t position,
                       struct pending *m, uint64_t now)
 {
@@ -219,7 +226,7 @@ static int advance_in(struct decider *d, struct copy *copy, uint32_t lane, uint6
         bool all_seen = f.nxp >= quorum || f.d != UNDECIDED;
         if (now < m->wait_until ||
             (!all_seen && local < m->timestamp + b->expiry_ns + b->epsilon_ns))
-            return 0;
+            return COME_BACK;
         uint64_t accepted = LOAD_ACQUIRE(&slot->accepted); /* [T2] */
         if (!seal_ok(accepted))
             return SC_COPY_FAILED;
@@ -233,16 +240,16 @@ static int advance_in(struct decider *d, struct copy *copy, uint32_t lane, uint6
     bool patient = now < m->noticed + quorum_patience(b);
     if (f.d == UNDECIDED && f.nrd < quorum) {        /* 29 */
         if (patient)
-            return 0;
+            return COME_BACK;
         COUNT_UP(&d->violations);
     }
     if (f.d == UNDECIDED && !member && patient)
-        return 0;
+        return COME_BACK;
     if ((rc = apply(&slot->decision, position, conclude, m, quorum, false, &f)))
         return rc;
     m->taken = (enum decision)f.d;                   /* 34 */
     m->phase = PHASE_VISIT;
-    return 1;
+    return 0;
 }
 
 /* Advances one message. A copy that dies under our hands: go on with the next one. */
@@ -266,8 +273,13 @@ static void advance(struct decider *d, uint32_t lane, uint64_t position, struct 
             m->phase = PHASE_VISIT;
         m->at = copy->serial;
         int rc = advance_in(d, copy, lane, position, m, now);
-        if (rc == 0)
+        if (rc == COME_BACK)
             return;
+        if (rc == PASSED) {                          /* we were evicted: not ours to deliver */
+            m->taken = REJECT;
+            m->phase = PHASE_DONE;
+            return;
+        }
         if (rc < 0) {
             m->phase = PHASE_VISIT;
             if (view_doubt(&d->view, copy, d->receiver->box))

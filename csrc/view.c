@@ -43,11 +43,11 @@ bool config_ok(uint64_t config)
            config_count(config) <= (int)SERIALS_MAX;
 }
 
-static bool looks_intact(const struct copy *copy)
+/* `failed` is what this copy says of all; it may be overwritten while we look, so it is read once. */
+static bool looks_intact(const struct copy *copy, uint64_t failed)
 {
-    const struct segment_header *h = header_of(copy);
-    return !LOAD_RELAXED(&copy->failed) && !guard_is_lost(copy->table_mapping) &&
-           seal_ok(LOAD_ACQUIRE(&h->failed)) && config_ok(LOAD_ACQUIRE(&h->config));
+    return !LOAD_RELAXED(&copy->failed) && !guard_is_lost(copy->table_mapping) && seal_ok(failed) &&
+           config_ok(LOAD_ACQUIRE(&header_of(copy)->config));
 }
 
 static bool boxes_intact(const struct copy *copy)
@@ -87,10 +87,11 @@ static uint64_t gather(struct sc_domain *domain, int count, uint64_t *config)
     uint64_t failed = 0;
     for (int i = 0; i < count; i++) {
         struct copy *copy = &domain->copies[i];
-        if (!copy->table || !looks_intact(copy) || !boxes_intact(copy))
+        uint64_t told = copy->table ? LOAD_ACQUIRE(&header_of(copy)->failed) : 0; /* [V1] */
+        if (!copy->table || !looks_intact(copy, told) || !boxes_intact(copy))
             failed |= UINT64_C(1) << i;
         else
-            failed |= sealed_value(LOAD_ACQUIRE(&header_of(copy)->failed)); /* [V1] */
+            failed |= sealed_value(told);
     }
     *config = 0;
     for (int i = 0; i < count; i++) {
@@ -156,7 +157,8 @@ int view_refresh(struct view *view)
         if (view->count == 0) {
             if (was_removed(domain))
                 return SC_REMOVED;
-            if (domain_find_later(domain) > 0)
+            /* Compared with what this round looked at: another thread may have found it first. */
+            if (domain_find_later(domain) > count)
                 continue;
             return SC_LOST;
         }

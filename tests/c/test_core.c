@@ -21,15 +21,21 @@
     } while (0)
 
 #define THREADS 4
+#define SECOND (UINT64_C(1) << 63 | UINT64_C(1000000000)) /* from now on */
+
+static sc_domain *new_domain_for(uint32_t copies, enum sc_protocol protocol, const char *name)
+{
+    struct sc_domain_params p = {.copies = copies, .senders = 4, .mailboxes = 1,
+                                 .protocol = protocol, .mode = 0600, .group_id = -1};
+    p.bounds = (struct sc_bounds){.send_ns = 1000000, .poll_ns = 1000000};
+    sc_domain *d = NULL;
+    CHECK(sc_domain_create(name, &p, &d) == 0);
+    return d;
+}
 
 static sc_domain *new_domain(uint32_t copies)
 {
-    struct sc_domain_params p = {.copies = copies, .senders = 4, .mailboxes = 1, .protocol = SC_EAGER,
-                                 .mode = 0600, .group_id = -1};
-    p.bounds = (struct sc_bounds){.send_ns = 1000000, .poll_ns = 1000000};
-    sc_domain *d = NULL;
-    CHECK(sc_domain_create("nameless", &p, &d) == 0);
-    return d;
+    return new_domain_for(copies, SC_EAGER, "nameless");
 }
 
 static struct place cell_of(uint32_t lane)
@@ -324,6 +330,129 @@ static void a_cut_mapping_reads_as_zeros_in_every_thread(void)
     close(fd);
 }
 
+/* ---- late helpers ---- */
+
+/* A receiver that was evicted in its sleep, or whoever saw to a dead sender's message, wakes up when
+ * the slot holds the next lap's message. Its word must stand. */
+static void a_late_decision_leaves_a_later_message_alone(void)
+{
+    const struct sc_mailbox_params params = {.message_bytes = 64, .capacity = 2, .receivers = 2,
+                                             .checksum = 1};
+    enum { LANE = 1, EARLY = 0, LATER = 2 };
+    for (enum sc_protocol protocol = SC_CRASH; protocol <= SC_TIMING; protocol++) {
+        sc_domain *d = new_domain_for(2, protocol, "nameless");
+        CHECK(sc_mailbox_create(d, "box", &params) == 0);
+        struct view view;
+        CHECK(view_open(&view, d) == 0);
+        const uint64_t later = seal(decision_tag(LATER));
+        for (int i = 0; i < 2; i++)
+            STORE_RELEASE(&slot_at(d, &d->copies[i], 0, LANE, LATER)->decision, later);
+        enum decision decided;
+        uint64_t violations = 0;
+        if (protocol == SC_TIMING)
+            CHECK(timing_conclude(&view, 0, LANE, EARLY) == 0);
+        else
+            CHECK(crash_decide(&view, 0, LANE, EARLY, &decided, &violations) == 0 &&
+                  decided == REJECT && violations == 0);
+        for (int i = 0; i < 2; i++)
+            CHECK(LOAD_ACQUIRE(&slot_at(d, &d->copies[i], 0, LANE, LATER)->decision) == later);
+        sc_domain_close(d);
+    }
+}
+
+/* ---- copies that come while somebody looks ---- */
+
+static char own_name[64];
+static _Atomic bool enough;
+
+static void take_own_name(void)
+{
+    snprintf(own_name, sizeof own_name, "test-core-%d", (int)getpid());
+    sc_domain_remove(own_name);
+}
+
+static void *keep_opening(void *unused)
+{
+    while (!enough) {
+        sc_domain *d;
+        if (sc_domain_open(own_name, 0, &d) == 0)
+            sc_domain_close(d);
+    }
+    return unused;
+}
+
+/* Its segments get their names one after the other: who opens in between must not take the ones that
+ * it did not see for failed. */
+static void opening_a_domain_being_born_fails_no_copy(void)
+{
+    pthread_t openers[THREADS];
+    take_own_name();
+    for (int i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&openers[i], NULL, keep_opening, NULL) == 0);
+    for (int round = 0; round < 400; round++) {
+        sc_domain *d = new_domain_for(3, SC_EAGER, own_name);
+        struct view view;
+        CHECK(sc_domain_publish(d) == 0);
+        usleep(200);                                 /* so that they find it */
+        CHECK(view_open(&view, d) == 0 && view.count == 3);
+        CHECK(sc_domain_remove(own_name) == 0);
+        sc_domain_close(d);
+    }
+    enough = true;
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(openers[i], NULL);
+}
+
+static void lose(int serial)
+{
+    char path[128];
+    snprintf(path, sizeof path, "/dev/shm/shmcast.%s.%d", own_name, serial);
+    CHECK(truncate(path, 0) == 0);
+}
+
+static pthread_barrier_t both;
+
+static void *look_again(void *domain)
+{
+    struct view view;
+    pthread_barrier_wait(&both);
+    return view_open(&view, domain) == 0 ? NULL : domain;
+}
+
+static void look_with_two_threads(sc_domain *d)
+{
+    pthread_t one, other;
+    void *lost_one, *lost_other;
+    CHECK(pthread_create(&one, NULL, look_again, d) == 0);
+    CHECK(pthread_create(&other, NULL, look_again, d) == 0);
+    pthread_join(one, &lost_one);
+    pthread_join(other, &lost_other);
+    CHECK(!lost_one && !lost_other);
+}
+
+/* All copies that a process knows are replaced while it does not look; then two of its threads look
+ * at once. The one that finds nothing new, since the other has found it, is not told "lost". */
+static void a_copy_that_another_thread_found_counts(void)
+{
+    take_own_name();
+    pthread_barrier_init(&both, NULL, 2);
+    sc_domain *keeper = new_domain_for(2, SC_EAGER, own_name), *reader;
+    CHECK(sc_domain_publish(keeper) == 0);
+    CHECK(sc_domain_open(own_name, 0, &reader) == 0);
+    for (int first = 0; first < 40; first += 2) {    /* the reader knows `first` and the next one */
+        lose(first);
+        CHECK(sc_domain_replace(keeper, SECOND) == 1);
+        lose(first + 1);
+        look_with_two_threads(reader);
+        CHECK(sc_domain_replace(keeper, SECOND) == 1);
+        look_with_two_threads(reader);
+    }
+    CHECK(domain_find_later(reader) == 42 && domain_find_later(reader) == 42);
+    sc_domain_close(reader);
+    sc_domain_close(keeper);
+    sc_domain_remove(own_name);
+}
+
 static const struct { const char *name; void (*run)(void); } tests[] = {
 #define TEST(name) {#name, name}
     TEST(crc32c_is_castagnolis),
@@ -338,6 +467,9 @@ static const struct { const char *name; void (*run)(void); } tests[] = {
     TEST(one_of_many_claimants_gets_the_place),
     TEST(a_claim_taken_back_is_noticed_by_its_holder),
     TEST(a_cut_mapping_reads_as_zeros_in_every_thread),
+    TEST(a_late_decision_leaves_a_later_message_alone),
+    TEST(opening_a_domain_being_born_fails_no_copy),
+    TEST(a_copy_that_another_thread_found_counts),
 };
 
 int main(int argc, char **argv)
