@@ -152,6 +152,8 @@ int segment_link(const char *domain, struct copy *copy);
 int segment_open(const char *domain, uint64_t serial, struct copy *out,
                  struct segment_fixed *fixed);
 int segment_unlink(const char *domain, uint64_t serial);
+int segment_hold_name(const char *domain, uint64_t serial);
+void segment_release_name(const char *domain, uint64_t serial, int held, bool take_away);
 int segment_list(const char *domain, uint64_t *serials, int max);
 int segment_map_box(struct copy *copy, int box, uint64_t offset, uint64_t bytes);
 int segment_grow(struct copy *copy, uint64_t offset, uint64_t bytes);

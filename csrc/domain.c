@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #define BORN_POLL_NS 1000000
+#define CLEAR_PATIENCE_NS (NS_PER_S / 5)
 
 static int check_params(const char *name, const struct sc_domain_params *p)
 {
@@ -98,33 +99,43 @@ int sc_domain_create(const char *name, const struct sc_domain_params *params, sc
     return 0;
 }
 
+/* 1: never born, its creator dead; 0: not so; SC_CORRUPT, SC_MISSING: it has failed, or is gone. */
+static int is_stillborn(const char *name, uint64_t serial)
+{
+    struct copy copy;
+    struct segment_fixed f;
+    int rc = segment_open(name, serial, &copy, &f);
+    if (rc)
+        return rc == SC_CORRUPT || rc == SC_MISSING ? rc : 0;
+    struct identity creator = {(uint32_t)f.creator_pid, f.creator_start, (uint32_t)f.creator_space};
+    uint64_t born = LOAD_ACQUIRE(&header_of(&copy)->born);
+    segment_close(&copy);
+    if (!seal_ok(born))
+        return SC_CORRUPT;
+    return sealed_value(born) == 0 && sys_liveness(&creator) == PROCESS_DEAD;
+}
+
 /* Removes what a creator left that died between naming its segments and calling them born. One
- * sound segment that was never born is enough: whoever used the domain had it born everywhere. */
-static bool clear_stillborn(const char *name)
+ * sound segment that was never born is enough: whoever used the domain had it born everywhere. All are
+ * looked at with their names held, so that nobody clears them, and makes others, meanwhile. Returns 1,
+ * 0 if there is something else, or -EWOULDBLOCK while somebody else is clearing. */
+static int clear_stillborn(const char *name)
 {
     uint64_t serials[SERIALS_MAX];
-    int count = segment_list(name, serials, SERIALS_MAX);
-    bool cleared = false;
-    for (int i = 0; i < count; i++) {
-        struct copy copy;
-        struct segment_fixed f;
-        int rc = segment_open(name, serials[i], &copy, &f);
-        if (rc == SC_CORRUPT || rc == SC_MISSING)
-            continue;                                /* failed since */
-        if (rc)
-            return false;
-        struct identity creator = {(uint32_t)f.creator_pid, f.creator_start,
-                                   (uint32_t)f.creator_space};
-        bool stillborn = LOAD_ACQUIRE(&header_of(&copy)->born) == seal(0) &&
-                         sys_liveness(&creator) == PROCESS_DEAD;
-        segment_close(&copy);
-        if (!stillborn)
-            return false;
-        cleared = true;
+    int held[SERIALS_MAX], count = segment_list(name, serials, SERIALS_MAX), looked_at = 0;
+    int sound = 0, rc = 1;
+    while (rc > 0 && looked_at < count) {
+        uint64_t serial = serials[looked_at];
+        int hold = held[looked_at++] = segment_hold_name(name, serial);
+        int stillborn = hold == SC_MISSING ? hold : hold < 0 ? 0 : is_stillborn(name, serial);
+        sound += stillborn == 1;
+        if (stillborn == 0)
+            rc = hold == -EWOULDBLOCK ? hold : 0;
     }
-    for (int i = 0; cleared && i < count; i++)
-        segment_unlink(name, serials[i]);
-    return cleared;
+    for (int i = 0; i < looked_at; i++)
+        if (held[i] >= 0)
+            segment_release_name(name, serials[i], held[i], rc > 0 && sound > 0);
+    return rc > 0 && sound == 0 ? 0 : rc;
 }
 
 static int link_all(struct sc_domain *d)
@@ -139,15 +150,27 @@ static int link_all(struct sc_domain *d)
     return rc;
 }
 
-int sc_domain_publish(sc_domain *d)
+/* For a new domain. Whoever clears is soon done with it, unless he is stopped: then he has the name. */
+static int clear_name(const char *name)
 {
     uint64_t serials[SERIALS_MAX];
+    const uint64_t give_up = sys_now() + CLEAR_PATIENCE_NS;
+    while (segment_list(name, serials, SERIALS_MAX) > 0) {
+        int rc = clear_stillborn(name);
+        if (rc == 0 || (rc < 0 && sys_now() >= give_up))
+            return SC_EXISTS;
+        if (rc < 0)
+            sys_sleep_until(sys_now() + BORN_POLL_NS);
+    }
+    return 0;
+}
+
+int sc_domain_publish(sc_domain *d)
+{
     int rc = check_usable(d);
-    if (rc)
-        return rc;
-    if (segment_list(d->name, serials, SERIALS_MAX) > 0 && !clear_stillborn(d->name))
-        return SC_EXISTS;
-    if ((rc = link_all(d)))
+    if (rc == 0)
+        rc = clear_name(d->name);
+    if (rc || (rc = link_all(d)))
         return rc;
     for (int i = 0; i < LOAD_RELAXED(&d->copy_count); i++)
         STORE_RELEASE(&header_of(&d->copies[i])->born, seal(1));
@@ -279,7 +302,7 @@ int sc_domain_open(const char *name, uint64_t deadline, sc_domain **out)
         }
         close_segments(d);
         if (rc == 0)                                 /* being made, or left behind half made */
-            rc = clear_stillborn(name) ? SC_MISSING : SC_TIMEOUT;
+            rc = clear_stillborn(name) > 0 ? SC_MISSING : SC_TIMEOUT;
         if (rc != SC_TIMEOUT || sys_now() >= deadline)
             break;
         sys_sleep_until(sys_now() + BORN_POLL_NS);
@@ -356,6 +379,7 @@ int domain_adopt_copy(struct sc_domain *d, int serial)
     if (LOAD_RELAXED(&d->copy_count) == serial && serial < (int)SERIALS_MAX) {
         struct segment_fixed f;
         struct copy *copy = &d->copies[serial];
+        segment_close(copy);                         /* found at the opening, not counted then */
         rc = segment_open(d->name, (uint64_t)serial, copy, &f);
         if (rc == 0 && memcmp(f.domain_id, d->id, sizeof d->id) != 0)
             rc = SC_CORRUPT;
@@ -426,6 +450,7 @@ int sc_domain_params(sc_domain *d, struct sc_domain_params *out)
  * file is shorter than its tables. For those who look after the domain, not for a message's path. */
 int domain_inspect(struct sc_domain *d, struct view *view)
 {
+    guard_install();                                 /* somebody may have put a handler over ours */
     for (int i = 0; i < LOAD_ACQUIRE(&d->copy_count); i++) {
         struct copy *copy = &d->copies[i];
         struct stat st;

@@ -82,7 +82,8 @@ static void on_sigbus(int signal_number, siginfo_t *info, void *context)
     errno = saved;
 }
 
-/* Called at every open: a handler installed after ours, such as faulthandler's, is chained. */
+/* Called at every open of a domain or an end of it, and whenever its copies are looked after: a handler
+ * installed after ours, such as faulthandler's, is chained. */
 int guard_install(void)
 {
     struct sigaction current, ours = {.sa_sigaction = on_sigbus};

@@ -160,7 +160,9 @@ int sc_receiver_open(sc_domain *d, int box, uint64_t deadline, sc_receiver **out
     const struct sc_bounds *b = &d->params.bounds;
     r->late_after_ns = (d->params.protocol == SC_TIMING ? b->expiry_ns : b->send_ns) +
                        b->epsilon_ns + b->receive_ns;
-    rc = view_open(&r->view, d);
+    rc = guard_install();
+    if (rc == 0)
+        rc = view_open(&r->view, d);
     if (rc == 0)
         rc = mailbox_use(&r->view, box);
     if (rc == 0) {

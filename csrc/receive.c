@@ -202,9 +202,13 @@ static void publish_histogram(struct sc_receiver *r)
 
 static void flush(struct sc_receiver *r)
 {
-    bool moved = false;
+    /* A predecessor in this place that was evicted in its sleep may have stored its cursors over ours
+     * since; a sender could wait for them for ever. So they are said again now and then. */
+    bool moved = false, again = r->now >= r->say_again_at;
+    if (again)
+        r->say_again_at = r->now + r->domain->params.bounds.poll_ns;
     for (uint32_t lane = 0; lane < r->domain->params.senders; lane++)
-        if (r->lanes[lane].flushed != r->lanes[lane].position) {
+        if (again || r->lanes[lane].flushed != r->lanes[lane].position) {
             if (r->decider)
                 decider_follow(r, lane);
             receiver_store_cursor(r, lane);
@@ -238,14 +242,8 @@ static void sleep_once(struct sc_receiver *r, uint64_t deadline, bool blocked)
     if (until <= now)
         return;
     receiver_count(r, STAT_SLEEPS, 1);
-    int rc = sys_futex_wait(bell, armed, until);
-    if (rc == -EFAULT)
+    if (sys_futex_wait(bell, armed, until) == -EFAULT)
         sys_sleep_until(until);
-    /* A predecessor in this place that was evicted in its sleep may have stored its cursors over
-     * ours since; a sender could wait for them for ever. So they are said again now and then. */
-    if (rc == -ETIMEDOUT)
-        for (uint32_t lane = 0; lane < r->domain->params.senders; lane++)
-            receiver_store_cursor(r, lane);
 }
 
 static bool is_blocked(const struct sc_receiver *r)

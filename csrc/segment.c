@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -163,6 +164,38 @@ int segment_unlink(const char *domain, uint64_t serial)
     char path[PATH_BYTES];
     path_of(domain, serial, path);
     return unlink(path) == 0 ? 0 : errno == ENOENT ? SC_MISSING : -errno;
+}
+
+/* Two who clear away the same leftovers must not take the name of what comes after them: one of them
+ * may be late. So a name is taken away by whoever holds the lock of the file that it stands for.
+ * Returns the lock; -EWOULDBLOCK if somebody else is at it. The lock ends with its holder. */
+int segment_hold_name(const char *domain, uint64_t serial)
+{
+    char path[PATH_BYTES];
+    path_of(domain, serial, path);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+        return fd;
+    int rc = -errno;
+    if (fd >= 0)
+        close(fd);
+    return rc == -ENOENT ? SC_MISSING : rc;
+}
+
+static bool same_file(const char *path, int fd)
+{
+    struct stat named, held;
+    return lstat(path, &named) == 0 && fstat(fd, &held) == 0 && named.st_dev == held.st_dev &&
+           named.st_ino == held.st_ino;
+}
+
+void segment_release_name(const char *domain, uint64_t serial, int held, bool take_away)
+{
+    char path[PATH_BYTES];
+    path_of(domain, serial, path);
+    if (take_away && same_file(path, held))
+        unlink(path);
+    close(held);
 }
 
 /* The serials that have a name, in rising order. */

@@ -60,7 +60,8 @@ int sc_sender_open(sc_domain *d, uint64_t deadline, sc_sender **out)
         return -ENOMEM;
     s->domain = d;
     s->fork_generation = d->fork_generation;
-    rc = view_open(&s->view, d);
+    if ((rc = guard_install()) == 0)
+        rc = view_open(&s->view, d);
     while (rc == 0 && (rc = claim_lane(s)) == SC_NO_LANE) {
         int freed = 0;
         for (uint32_t lane = 0; lane < d->params.senders && freed >= 0; lane++) {

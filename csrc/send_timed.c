@@ -227,14 +227,14 @@ int operation_timed(struct sc_sender *s, const struct operation *op, uint64_t *f
         return rc;
     for (uint32_t i = 0; i < op->count; i++) {
         struct operation one = {op->boxes, &op->parts[i], 1, op->deadline, op->in_place};
-        uint64_t ts;
+        uint64_t ts = 0;
         s->sequence += i;
         rc = send_one(s, &one, box, &ts);
+        if (i == 0 || rc)
+            *first_ts = ts;                          /* or of the one that failed */
         if (rc)
             return rc;
         s->sequence -= i;
-        if (i == 0)
-            *first_ts = ts;
     }
     return 0;
 }

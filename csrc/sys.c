@@ -116,13 +116,21 @@ struct identity sys_self(void) { return self; }
 
 bool sys_pid_exists(uint32_t pid) { return kill((pid_t)pid, 0) == 0 || errno != ESRCH; }
 
-/* A pidfd pins the pid while its start time is compared, so that a reused pid cannot fool us. */
+/* Has the pid been used again? Only if both start times are known: /proc may hide others' processes
+ * (hidepid), or not be there at all. */
+static bool is_another(const struct identity *who, uint64_t start_ticks)
+{
+    return who->start_ticks && start_ticks && start_ticks != who->start_ticks;
+}
+
+/* A pidfd pins the pid while its start time is compared, so that a reused pid cannot fool us. Nobody is
+ * called dead because /proc does not show it. */
 enum liveness sys_liveness(const struct identity *who)
 {
     if (who->pid == 0 || who->pid_space != self.pid_space)
         return PROCESS_UNKNOWN;
     if (who->pid == self.pid)
-        return who->start_ticks == self.start_ticks ? PROCESS_ALIVE : PROCESS_DEAD;
+        return is_another(who, self.start_ticks) ? PROCESS_DEAD : PROCESS_ALIVE;
     int fd = (int)syscall(SYS_pidfd_open, (pid_t)who->pid, 0);
     if (fd < 0 && errno == ESRCH)
         return PROCESS_DEAD;
@@ -130,18 +138,17 @@ enum liveness sys_liveness(const struct identity *who)
     long threads = 0;
     uint64_t start_ticks = 0;
     int rc = read_stat(who->pid, &state, &threads, &start_ticks);
-    enum liveness answer = PROCESS_UNKNOWN;
-    if (rc == -ENOENT || rc == -ESRCH)
-        answer = PROCESS_DEAD;
-    else if (rc == 0 && start_ticks != who->start_ticks)
-        answer = PROCESS_DEAD;
-    else if (rc == 0 && fd >= 0) {
+    bool dead, same = rc == 0 && start_ticks && start_ticks == who->start_ticks;
+    if (rc == 0 && is_another(who, start_ticks))
+        dead = true;
+    else if (fd >= 0) {
         struct pollfd ended = {.fd = fd, .events = POLLIN};
-        answer = poll(&ended, 1, 0) == 1 ? PROCESS_DEAD : PROCESS_ALIVE;
-    } else if (rc == 0) {                            /* no pidfd here: as well as /proc can tell */
-        bool gone = (state == 'Z' || state == 'X') && threads <= 1;
-        answer = gone ? PROCESS_DEAD : PROCESS_ALIVE;
-    }
+        dead = poll(&ended, 1, 0) == 1;
+    } else if (rc == 0)                              /* no pidfd here: as well as /proc can tell */
+        dead = (state == 'Z' || state == 'X') && threads <= 1;
+    else
+        dead = !sys_pid_exists(who->pid);
+    enum liveness answer = dead ? PROCESS_DEAD : same ? PROCESS_ALIVE : PROCESS_UNKNOWN;
     if (fd >= 0)
         close(fd);
     return answer;

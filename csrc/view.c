@@ -230,7 +230,8 @@ int view_wait_thawed(struct view *view, uint64_t deadline)
         int rc = owner_read(view, replacer_at, &replacer);
         if (rc)
             return rc;
-        if (now >= give_up || owner_is_dead(view, &replacer)) {
+        bool gone = owner_state(replacer.value) == OWNER_FREE || owner_is_dead(view, &replacer);
+        if (now >= give_up || gone) {
             uint64_t decided;
             uint64_t thawed = config_make(config_version(frozen) + 1, false, config_count(frozen));
             if ((rc = agree_while_frozen(view, where, AGE_CONFIG, thawed, &decided)))

@@ -185,7 +185,7 @@ class Sender(SendingEnd, Closing):
     ) -> Receipt:
         """Sends them in one operation: all of them or none, in a row, with consecutive timestamps.
 
-        In `crash` and `timing` a batch is sent one by one: Rejected may come after the first few.
+        In `crash` and `timing` a batch is sent one by one: an error may come after the first few.
         """
         boxes = self._boxes if to is None else 0
         return self._send_many(boxes or self._destinations(to), messages, timeout)

@@ -108,8 +108,8 @@ def start(nothing_left_behind: None) -> Iterator[Callable[..., Child]]:
     """Starts children: start(code, *args). They are ended with the test."""
     started: list[Child] = []
 
-    def begin(code: str, *args: Any, prelude: bool = True) -> Child:
-        started.append(Child(code, *args, prelude=prelude))
+    def begin(code: str, *args: Any, **how: Any) -> Child:
+        started.append(Child(code, *args, **how))
         return started[-1]
 
     yield begin

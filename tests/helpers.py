@@ -13,7 +13,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,10 +60,13 @@ class Child:
     def told(): return bool(select.select([sys.stdin], [], [], 0)[0])
     """
 
-    def __init__(self, code: str, *args: Any, prelude: bool = True) -> None:
+    def __init__(
+        self, code: str, *args: Any, prelude: bool = True, before: Sequence[str] = ()
+    ) -> None:
+        """`before`: a command that runs Python in surroundings of its own."""
         text = (textwrap.dedent(self.PRELUDE) if prelude else "") + textwrap.dedent(code)
         self.process = subprocess.Popen(
-            [sys.executable, "-c", text, json.dumps(args)],
+            [*before, sys.executable, "-c", text, json.dumps(args)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -1,6 +1,7 @@
 """The one tree of errors. Each has one meaning, and its text names the next step.
 
-Nothing is half-done after an error: a message is delivered by every receiver or by none.
+Nothing is half-done after an error: a message is delivered by every receiver or by none. Only a
+batch of `crash` or `timing` is sent message by message: the first few may have been sent.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core.h"
@@ -403,10 +405,68 @@ static void opening_a_domain_being_born_fails_no_copy(void)
         pthread_join(openers[i], NULL);
 }
 
+static void path_of(int serial, char out[128])
+{
+    snprintf(out, 128, "/dev/shm/shmcast.%s.%d", own_name, serial);
+}
+
+/* A creator that dies between naming its segments and calling them born. */
+static void leave_a_stillborn_domain(void)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        sc_domain *d = new_domain_for(2, SC_EAGER, own_name);
+        CHECK(segment_link(own_name, &d->copies[1]) == 0 && segment_link(own_name, &d->copies[0]) == 0);
+        _exit(0);
+    }
+    int status;
+    CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0);
+}
+
+/* Whoever clears away what a dead creator left may be late, and the name another domain's by then. */
+static void a_late_clearer_leaves_the_next_domain_alone(void)
+{
+    char path[128];
+    struct stat st;
+    take_own_name();
+    leave_a_stillborn_domain();
+    int late = segment_hold_name(own_name, 0);
+    CHECK(late >= 0 && segment_hold_name(own_name, 0) == -EWOULDBLOCK);
+    sc_domain *d = new_domain(1), *opened;
+    snprintf(d->name, sizeof d->name, "%s", own_name);
+    CHECK(sc_domain_publish(d) == SC_EXISTS);            /* it is not ours to take while he holds it */
+    for (int serial = 0; serial < 2; serial++) {
+        path_of(serial, path);
+        CHECK(unlink(path) == 0);                        /* as somebody with `shmcast rm` may */
+    }
+    CHECK(sc_domain_publish(d) == 0);
+    segment_release_name(own_name, 0, late, true);
+    path_of(0, path);
+    CHECK(stat(path, &st) == 0 && sc_domain_open(own_name, 0, &opened) == 0);
+    sc_domain_close(opened);
+    sc_domain_close(d);
+    CHECK(sc_domain_remove(own_name) == 0);
+}
+
+static void a_stillborn_domain_makes_room(void)
+{
+    sc_domain *opened;
+    take_own_name();
+    leave_a_stillborn_domain();
+    CHECK(sc_domain_open(own_name, 0, &opened) == SC_MISSING); /* and it is cleared away */
+    leave_a_stillborn_domain();
+    sc_domain *d = new_domain_for(3, SC_EAGER, own_name);
+    CHECK(sc_domain_publish(d) == 0);
+    CHECK(sc_domain_open(own_name, 0, &opened) == 0);
+    sc_domain_close(opened);
+    sc_domain_close(d);
+    CHECK(sc_domain_remove(own_name) == 0);
+}
+
 static void lose(int serial)
 {
     char path[128];
-    snprintf(path, sizeof path, "/dev/shm/shmcast.%s.%d", own_name, serial);
+    path_of(serial, path);
     CHECK(truncate(path, 0) == 0);
 }
 
@@ -453,6 +513,64 @@ static void a_copy_that_another_thread_found_counts(void)
     sc_domain_remove(own_name);
 }
 
+/* A freeze that its owner, alive, does not end: whoever waits for it waits until the deadline. */
+static void a_freeze_is_waited_for_until_the_deadline(void)
+{
+    const struct place config_at = {-1, offsetof(struct segment_header, config)};
+    const struct place replacer_at = {-1, offsetof(struct segment_header, replacer)};
+    sc_domain *d = new_domain(2);
+    struct view view;
+    struct owner right;
+    uint64_t decided;
+    CHECK(view_open(&view, d) == 0 && owner_read(&view, replacer_at, &right) == 0);
+    CHECK(owner_claim(&view, &right) == 0);
+    uint64_t frozen = config_make(config_version(view.config) + 1, true, config_count(view.config));
+    CHECK(agree_while_frozen(&view, config_at, AGE_CONFIG, frozen, &decided) == 0);
+    CHECK(view_refresh(&view) == 0);
+    uint64_t deadline = sys_now() + 2000000;
+    CHECK(view_wait_thawed(&view, deadline) == SC_FROZEN && sys_now() >= deadline);
+    CHECK(owner_release(&view, &right) == 0);            /* nobody's freeze ends at once */
+    CHECK(view_wait_thawed(&view, FOREVER) == 0 && !config_frozen(view.config));
+    sc_domain_close(d);
+}
+
+/* /dev/shm that outlived its machine's memory, in a snapshot say: clocks have begun anew. */
+static void a_segment_of_another_boot_is_incompatible(void)
+{
+    sc_domain *opened, *d = new_domain(1);
+    struct copy copy;
+    struct segment_fixed foreign = d->fixed;
+    take_own_name();
+    foreign.boot_id[3] ^= 1;
+    CHECK(segment_create(&foreign, foreign.table_bytes, 0600, -1, &copy) == 0);
+    CHECK(segment_link(own_name, &copy) == 0);
+    CHECK(sc_domain_open(own_name, 0, &opened) == SC_INCOMPATIBLE);
+    CHECK(segment_unlink(own_name, 0) == 0);
+    segment_close(&copy);
+    sc_domain_close(d);
+}
+
+/* ---- who is alive ---- */
+
+/* A start time that nobody could read says nothing; one that differs says that the pid is another's. */
+static void nobody_is_dead_because_proc_does_not_tell(void)
+{
+    struct identity self = sys_self(), parent = {(uint32_t)getppid(), 0, self.pid_space};
+    CHECK(sys_liveness(&self) == PROCESS_ALIVE);
+    CHECK(sys_liveness(&parent) == PROCESS_UNKNOWN);
+    parent.start_ticks = 1;
+    CHECK(sys_liveness(&parent) == PROCESS_DEAD);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    struct identity gone = {(uint32_t)child, 0, self.pid_space};
+    siginfo_t how;
+    CHECK(waitid(P_PID, (id_t)child, &how, WEXITED | WNOWAIT) == 0);
+    CHECK(sys_liveness(&gone) == PROCESS_DEAD);          /* a zombie */
+    CHECK(waitpid(child, NULL, 0) == child);
+    CHECK(sys_liveness(&gone) == PROCESS_DEAD);
+}
+
 static const struct { const char *name; void (*run)(void); } tests[] = {
 #define TEST(name) {#name, name}
     TEST(crc32c_is_castagnolis),
@@ -470,6 +588,11 @@ static const struct { const char *name; void (*run)(void); } tests[] = {
     TEST(a_late_decision_leaves_a_later_message_alone),
     TEST(opening_a_domain_being_born_fails_no_copy),
     TEST(a_copy_that_another_thread_found_counts),
+    TEST(a_late_clearer_leaves_the_next_domain_alone),
+    TEST(a_stillborn_domain_makes_room),
+    TEST(a_freeze_is_waited_for_until_the_deadline),
+    TEST(a_segment_of_another_boot_is_incompatible),
+    TEST(nobody_is_dead_because_proc_does_not_tell),
 };
 
 int main(int argc, char **argv)

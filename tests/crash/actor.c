@@ -145,6 +145,7 @@ void actor_end(struct cast *c)
 
 const struct script scripts[] = {
     {"create", "creator", ALL_PROTOCOLS, NULL, create_all, NULL, FLOW_CREATE, 0},
+    {"create-again", "creator", ALL_PROTOCOLS, NULL, create_all, NULL, FLOW_CREATE, STILLBORN},
     {"send-first", "sender", ALL_PROTOCOLS, NULL, send_first, NULL, 0, SLEEPERS},
     {"send-more", "sender", ALL_PROTOCOLS, open_and_send, send_more, NULL, 0, SLEEPERS},
     {"send-batch", "sender", ALL_PROTOCOLS, open_and_send, send_batch, NULL, 0, 0},

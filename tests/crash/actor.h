@@ -34,6 +34,7 @@ enum setting {
     DEAD_RECEIVER = 16,
     NO_LANE_LEFT = 32,
     THREADS = 64,                    /* the order of points may vary from run to run */
+    STILLBORN = 128,                 /* a creator died here before, behind its last name */
 };
 
 struct script {

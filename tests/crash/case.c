@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "after.h"
+#include "stillborn.h"
 #include "verdict.h"
 
 #define CASE_SECONDS_MAX 25
@@ -108,6 +109,9 @@ static void course_of_creation(struct world *w, struct company *c)
 {
     sc_domain *d;
     struct sc_mailbox_params box = box_params();
+    struct sc_domain_params params = world_params(w->job);
+    if (w->job->script->setting & STILLBORN && !leave_stillborn(w->name, &params))
+        fail(w, "validity: no stillborn domain to begin with");
     act(w, &c->role);
     uint64_t begun = op_begin(w, "open what the creator left");
     int rc = sc_domain_open(w->name, FROM_NOW(50 * MS), &d);

@@ -17,8 +17,13 @@ REASONS = {
     ("sys.c", "sys_boot_id"): "private: a read of /proc",
     ("segment.c", "map_range"): "only when the table of mappings is full",
     ("segment.c", "segment_create"): "only when /dev/shm is full or the group is not ours",
+    ("segment.c", "segment_hold_name"): "only when two clear away the same leftovers at once",
     ("segment.c", "segment_open"): "only on a damaged segment, which is then left as it was",
     ("turn.c", "turn_wait"): "private: two threads with one handle",
+    (
+        "view.c",
+        "spread",
+    ): "only when a copy shows what nobody decided, as fuzzers write",
     ("view.c", "view_fail"): "private: what this process knows of a copy",
     ("view.c", "view_doubt"): "private: what this process knows of a copy",
     ("domain.c", "domain_inspect"): "private: what this process knows of a copy",

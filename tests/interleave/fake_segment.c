@@ -131,6 +131,19 @@ int segment_unlink(const char *domain, uint64_t serial)
     return 0;
 }
 
+/* No scenario has a creator that dies, so nobody ever clears a name: the lock is not modelled. */
+int segment_hold_name(const char *domain, uint64_t serial)
+{
+    (void)domain;
+    return named(serial) < 0 ? SC_MISSING : named(serial);
+}
+
+void segment_release_name(const char *domain, uint64_t serial, int held, bool take_away)
+{
+    if (take_away && named(serial) == held)
+        segment_unlink(domain, serial);
+}
+
 int segment_list(const char *domain, uint64_t *serials, int max)
 {
     (void)domain;

@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from shutil import which
 
 from prove.page import Ran, page
 from prove.results import Report
@@ -35,6 +36,11 @@ SOURCES = {  # what a part's result depends on
 }
 PARTS = tuple(SOURCES)
 MUTANTS_LEAST = 20
+TOOLS = (
+    "spin",
+    "valgrind",
+    "clang",
+)  # without them a short proof says what it lacks, a full one fails
 PART_SECONDS_MAX = 3 * 3600  # the campaigns take an hour of two cores that have nothing else to do
 
 
@@ -113,6 +119,8 @@ def main() -> int:
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
     target.write_text(page(ran, today, os.cpu_count() or 1))
     wrong = shortcomings(ran, MUTANTS_LEAST if everything else 0)
+    if options.effort == "full":
+        wrong += [f"{tool} is not installed: tools/checkers" for tool in TOOLS if not which(tool)]
     for line in wrong:
         print(line)
     verdict = "FAILED" if wrong else "every claim held, every broken variant was caught"

@@ -277,3 +277,16 @@ def test_a_loan_in_a_copy_that_dies_is_refused_and_can_be_repeated(name: str, ho
         with tx.loan(16) as again:
             again.data[:] = b"z" * 16
         assert rx.receive(timeout=20).data == b"z" * 16
+
+
+def test_a_domain_has_as_many_segments_as_it_says_and_goes_on_with_the_last(name: str) -> None:
+    with Mailbox.create(name, copies=2, message_size=64) as box:
+        tx, rx = box.sender(), box.receiver()
+        for serial in range(46):  # 2 of 48 there are from the beginning
+            faults.kill_copy(box, serial)
+            assert box.replace() == 1
+        faults.kill_copy(box, 46)
+        with pytest.raises(shmcast.CopyFailed, match="48 segments"):
+            box.replace()
+        tx.send(b"in the last one")
+        assert rx.receive(timeout=20).data == b"in the last one"

@@ -106,8 +106,18 @@ say(rx.receive(timeout=20).data.decode())
         "import faulthandler; faulthandler.enable(); other = shmcast.Mailbox.open(args[0])",
         "import signal; signal.signal(signal.SIGBUS, lambda *a: say('python handler'));"
         "other = shmcast.Mailbox.open(args[0])",
+        "import faulthandler; faulthandler.enable(); more = box.sender()",
+        "import faulthandler; faulthandler.enable(); more = box.receiver()",
+        "import faulthandler; faulthandler.enable(); box.copies",
     ],
-    ids=["alone", "faulthandler after us", "python handler after us"],
+    ids=[
+        "alone",
+        "faulthandler after us",
+        "python handler after us",
+        "before a sender",
+        "before a receiver",
+        "before a look",
+    ],
 )
 def test_our_own_fault_is_survived_beside_other_handlers(
     box_name: str, extra: str, start: Start

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 
@@ -242,3 +244,38 @@ def test_a_server_frees_places_and_replaces_copies_by_itself(name: str, start: S
             wait_until(lambda: any(done.freed for done in running.history), "the lane is freed")
         with box.sender(timeout=0) as tx:
             assert tx.send(b"x")
+
+
+HIDDEN = """
+import subprocess
+from shmcast.mailbox import server
+subprocess.run(["mount", "-t", "proc", "proc", "/proc", "-o", "hidepid=2"], check=True)
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+say(os.path.exists(f"/proc/{os.getppid()}/stat"))
+box = shmcast.Mailbox.open(args[0])
+say(server.sweep(args[0], replace=False).freed)
+try:
+    box.sender(timeout=0.05)
+    say("took a living process's lane")
+except shmcast.MailboxFull:
+    say("every lane is taken")
+"""
+
+
+def test_a_process_that_proc_hides_from_us_is_not_taken_for_dead(name: str, start: Start) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root: /proc is mounted with hidepid")
+    unshare = ("unshare", "-m")
+    if subprocess.run([*unshare, "true"], check=False, capture_output=True).returncode != 0:
+        pytest.skip("mount namespaces are not permitted here")
+    with shmcast.Mailbox.create(name, copies=2, senders=1, mode=0o666) as box:
+        tx, rx = box.sender(), box.receiver()
+        tx.send(b"before")
+        other = start(HIDDEN, name, before=unshare)
+        assert not other.heard()
+        assert other.heard() == 0
+        assert other.heard() == "every lane is taken"
+        tx.send(b"after")
+        assert [rx.receive(timeout=20).data for _ in range(2)] == [b"before", b"after"]
