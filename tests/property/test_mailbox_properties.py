@@ -25,7 +25,7 @@ class Mailboxes(RuleBasedStateMachine):
 
     @initialize(copies=st.integers(1, 4))
     def create(self, copies: int) -> None:
-        self.name = f"prop-{uuid.uuid4().hex[:10]}"
+        self.name = f"t{os.getpid()}-prop-{uuid.uuid4().hex[:10]}"  # as conftest.py looks for
         self.box = shmcast.Mailbox.create(
             self.name, copies=copies, message_size=64, capacity=CAPACITY, receivers=8
         )
@@ -129,6 +129,35 @@ class Mailboxes(RuleBasedStateMachine):
                 self.note(name, m)
         receiver.close()
 
+    @rule(reads=st.integers(0, CAPACITY))
+    def child_is_killed_while_it_receives(self, reads: int) -> None:
+        """Its place holds slots until somebody in need of them frees it: no send may miss its time."""
+        acks, report = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            self.receive_in_child(report)
+        os.close(report)
+        assert os.read(acks, 1) == b"j"
+        if self.senders:
+            token = min(self.senders)
+            log = self.logs[token]
+            for n in range(len(log.tried), len(log.tried) + reads):
+                log.tried.add(n)
+                self.senders[token].send(f"{token} {n}".encode(), timeout=5)
+                log.accepted[n] = "all"
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(acks)
+
+    def receive_in_child(self, report: int) -> None:
+        try:
+            rx = shmcast.Mailbox.open(self.name).receiver(timeout=5)
+            os.write(report, b"j")
+            while True:
+                rx.receive(timeout=5)
+        finally:
+            os._exit(1)
+
     # ---- copies ----
 
     @rule(data=st.data(), how=st.sampled_from(list(faults.Kill)))
@@ -158,7 +187,8 @@ class Mailboxes(RuleBasedStateMachine):
         for receiver in self.receivers.values():
             receiver.close()
         self.box.reap()
-        held = [s for s in self.box.stats().senders if s.pid]
+        stats = self.box.stats()
+        held = [s for s in stats.senders if s.pid] + list(stats.receivers)
         self.box.close()
         shmcast.Mailbox.remove(self.name)
         assert held == []

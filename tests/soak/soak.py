@@ -249,6 +249,8 @@ class Soak:
         with contextlib.suppress(FileNotFoundError):
             shmcast.Domain.remove(self.name)
         shutil.rmtree(self.folder, ignore_errors=True)
+        if left := sorted(path.name for path in Path("/dev/shm").glob(f"shmcast.{self.name}*")):
+            raise AssertionError(f"segments left behind: {left}")
 
 
 def main() -> int:
