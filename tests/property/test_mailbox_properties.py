@@ -131,7 +131,7 @@ class Mailboxes(RuleBasedStateMachine):
 
     @rule(reads=st.integers(0, CAPACITY))
     def child_is_killed_while_it_receives(self, reads: int) -> None:
-        """Its place holds slots until somebody in need of them frees it: no send misses its time."""
+        """Its place holds slots until somebody who needs them frees it: no send misses its time."""
         acks, report = os.pipe()
         pid = os.fork()
         if pid == 0:
