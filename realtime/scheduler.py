@@ -17,6 +17,7 @@ import ctypes
 import enum
 import os
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -219,6 +220,7 @@ class Scheduler:
         self._lost = 0
         self._unraised = ""
         self._owner_pid = os.getpid()
+        self._at_exit: Any = None
 
     def add(
         self,
@@ -330,6 +332,9 @@ class Scheduler:
         if any(not isinstance(e.work, Native) for e in self._entries):
             self._python = _Python(self._handle, self._entries)
             self._python.start(self.name)
+        # Such things end in the reverse order of their making: a program that ends without close()
+        # stops the schedule first, then frees the senders and receivers that its tasks use.
+        self._at_exit = weakref.finalize(self, lib.sc_rt_stop, self._handle)
         code = lib.sc_rt_start(self._handle, _START_IN_NS, p)
         if code:
             raise error_from(code, self.name)
@@ -410,6 +415,8 @@ class Scheduler:
         """Ends its threads and removes its figures. Idempotent."""
         self._stop()
         handle, self._handle = self._handle, None
+        if self._at_exit is not None:
+            self._at_exit.detach()
         if handle is not None and os.getpid() == self._owner_pid:
             lib.sc_rt_free(handle)
 

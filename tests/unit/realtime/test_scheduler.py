@@ -425,3 +425,11 @@ def test_a_receiver_that_is_closed_ends_the_rounds_that_a_schedule_takes_for_it(
     child = start(TIMING + CLOSES, name)
     assert child.heard() == [name, [["failed", lib.SC_CLOSED]]]
     assert child.ended() == 0
+
+
+def test_a_program_may_end_while_a_schedule_decides(name: str, start: Callable[..., Child]) -> None:
+    """What the tasks use is freed when the program ends, so the schedule ends before."""
+    child = start(TIMING + "say(1)", name)
+    assert child.heard() == 1
+    assert child.ended() == 0
+    shmcast.Mailbox.remove(name)
