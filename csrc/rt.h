@@ -50,6 +50,7 @@ struct sc_rt {
     struct rt_task tasks[SC_RT_TASKS_MAX];
     uint64_t cycle_ns, start_ns;
     struct sc_rt_entry *entries;
+    uint64_t *latest_ns;                             /* by entry, in the cycle */
     uint32_t entry_count;
     struct board board;
     struct sc_rt_platform platform;

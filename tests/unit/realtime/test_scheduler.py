@@ -9,18 +9,20 @@ import json
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 import shmcast
 from helpers import Child, wait_until
-from shmcast._native import lib
+from shmcast._native import ffi, lib
 from shmcast.errors import DeadlineMissed, NotPermitted
 from shmcast.realtime import board
 from shmcast.realtime.admission import NotAdmitted
-from shmcast.realtime.scheduler import Job, JobAborted, Platform, Scheduler, burn
+from shmcast.realtime.scheduler import Job, JobAborted, Native, Platform, Scheduler, burn
 from shmcast.realtime.tasks import Task
 
 MS = 1_000_000
@@ -215,6 +217,72 @@ def test_degrade_works_for_native_tasks_under_every_policy(policy: str) -> None:
         wait_until(lambda: schedule.figures().tasks[0].stretch >= 4, "less often")
         work.context[0] = 1000  # ns
         wait_until(lambda: schedule.figures().tasks[0].stretch == 1, "as often as before")
+
+
+@pytest.mark.parametrize("policy", ["table", "fixed", "edf"])
+def test_what_degrading_leaves_out_is_not_a_missed_deadline(policy: str) -> None:
+    """A table counted it as skipped, so that degrading on purpose raised DeadlineMissed."""
+    with Scheduler("lighter", policy=policy, platform=EASY) as schedule:
+        schedule.add(task("a", 40, 5), burn(8 * MS), overrun="degrade", on_miss="raise")
+        schedule.start()
+        wait_until(lambda: schedule.figures().tasks[0].stretch >= 8, "less often")
+        assert "skipped" not in {event.kind for event in schedule.check()}
+
+
+def test_a_degraded_task_of_a_table_is_released_less_often_job_by_job() -> None:
+    """Whole cycles were left out, and in the others it came as often as ever."""
+    period = 10 * MS
+    deadlines: list[int] = []
+
+    @ffi.callback("int(void *, uint64_t)")
+    def overrun(_: object, deadline: int) -> int:
+        deadlines.append(deadline)
+        end = time.monotonic_ns() + 2 * MS
+        while time.monotonic_ns() < end:
+            pass
+        return 0
+
+    with Scheduler("jobs", policy="table", platform=EASY) as schedule:
+        schedule.add(task("a", 10, 1), Native(overrun, ffi.NULL), overrun="degrade")
+        schedule.add(task("b", 40, 1), burn(1000))
+        schedule.start()
+        wait_until(lambda: len(deadlines) >= 4, "four jobs")
+    periods = [(b - a) / period for a, b in pairwise(deadlines)]
+    # A busy machine may skip one on top of that.
+    assert [p % stretch for p, stretch in zip(periods, (2, 4, 8), strict=False)] == [0, 0, 0]
+
+
+TIGHT_SETS = {
+    "one without slack": [task("a", 10, 5, deadline_ns=5 * MS)],
+    "one that fills its period": [task("a", 10, 10)],
+    "two that fill the cycle": [task("a", 10, 5), task("b", 10, 5)],
+    "the last of three": [task("a", 20, 5), task("b", 20, 5), task("c", 20, 10)],
+}
+
+
+@pytest.mark.parametrize("tasks", TIGHT_SETS.values(), ids=TIGHT_SETS.keys())
+def test_every_task_of_an_admitted_table_runs(tasks: list[Task]) -> None:
+    """Waking a few microseconds late took the last or tightest one's place away, every time."""
+    with Scheduler("tight", policy="table", platform=Platform(lock_memory=False)) as schedule:
+        for one in tasks:
+            schedule.add(one, burn(1000))
+        schedule.start()
+        wait_until(lambda: all(t.finished for t in schedule.figures().tasks), "a job of each")
+
+
+def test_a_late_entry_of_a_table_does_not_take_a_later_ones_place() -> None:
+    """`long` would still end in time after an overrun, but only at the cost of `tight`."""
+    with Scheduler("places", policy="table", platform=Platform(lock_memory=False)) as schedule:
+        schedule.add(task("first", 40, 1, deadline_ns=10 * MS), burn(9 * MS, stubborn=True))
+        schedule.add(task("long", 40, 10, deadline_ns=30 * MS), burn(1000))
+        schedule.add(task("tight", 40, 2, deadline_ns=2 * MS, offset_ns=12 * MS), burn(1000))
+        schedule.start()
+
+        def seen() -> bool:
+            _, long, tight = schedule.figures().tasks
+            return long.skipped > 0 and tight.finished > 0
+
+        wait_until(seen, "one to be skipped, the other to run")
 
 
 def test_a_python_callback_that_hangs_does_not_delay_native_tasks() -> None:
