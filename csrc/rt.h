@@ -70,6 +70,7 @@ struct sc_rt {
 /* rt_platform.c */
 void platform_apply(struct sc_rt_platform *p);       /* to the calling thread */
 void platform_prefault(void);
+int platform_watchdog(const struct sc_rt_platform *p, pthread_t watchdog);
 void platform_release(const struct sc_rt_platform *p);
 
 /* rt_causes.c */

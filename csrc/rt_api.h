@@ -70,6 +70,7 @@ struct sc_rt_platform {
     /* Filled in by sc_rt_start: what the thread got, and 0 or -errno for each wish. */
     uint32_t got_class;
     int32_t class_error, affinity_error, lock_error, slack_error;
+    int32_t watch_error;      /* of a schedule: no watchdog above the thread */
 };
 
 struct sc_rt_job { uint32_t task, reserved; uint64_t release_ns, deadline_ns, abort_ns; };

@@ -210,6 +210,7 @@ static void *dispatch(void *argument)
 {
     struct sc_rt *rt = argument;
     platform_apply(&rt->platform);
+    rt->platform.watch_error = platform_watchdog(&rt->platform, rt->watchdog);
     runner_open(&rt->own);
     rt->start_ns += sys_now();                       /* locking memory may have taken a while */
     for (uint32_t i = 0; i < rt->count; i++)

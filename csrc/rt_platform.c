@@ -72,6 +72,19 @@ void platform_apply(struct sc_rt_platform *p)
     platform_prefault();
 }
 
+/* What looks at a thread must not wait for it, even on one core: it goes one priority above. Nothing
+ * goes above SCHED_DEADLINE; there it runs in the time that the supply leaves, a tenth. */
+int platform_watchdog(const struct sc_rt_platform *p, pthread_t watchdog)
+{
+    int most = sched_get_priority_max(SCHED_FIFO), wanted = (int)p->priority + 1;
+    struct sched_param above = {.sched_priority = wanted < most ? wanted : most};
+    if (p->got_class == SC_RT_OTHER)
+        return 0;
+    int rc = -pthread_setschedparam(watchdog, SCHED_FIFO, &above);
+    bool beside = p->got_class == SC_RT_FIFO && wanted > most;
+    return rc ? rc : beside ? -ERANGE : 0;
+}
+
 void platform_prefault(void)
 {
     volatile unsigned char stack[STACK_BYTES];

@@ -354,6 +354,7 @@ class Scheduler:
             (f"a core of its own ({self.platform.cpu})", p.affinity_error),
             ("locked memory", p.lock_error),
             ("exact timers", p.slack_error),
+            ("a watchdog above its jobs (priority 98 at most)", p.watch_error),
         )
         found = [f"{what}: {os.strerror(-error)}" for what, error in wishes if error]
         if wish is KernelClass.OTHER:

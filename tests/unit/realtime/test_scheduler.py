@@ -304,6 +304,33 @@ def test_a_python_callback_that_hangs_does_not_delay_native_tasks() -> None:
         go_on.set()
 
 
+ONE_CORE = """
+from shmcast.realtime.scheduler import *
+from shmcast.realtime.tasks import Task
+MS = 1_000_000
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+platform = Platform(kernel="auto", priority=args[0], lock_memory=False)
+with Scheduler("core", platform=platform) as schedule:
+    work = burn(150 * MS, stubborn=True)
+    schedule.add(Task(name="a", period_ns=400 * MS, work_ns=5 * MS, deadline_ns=20 * MS), work)
+    status = schedule.start()
+    while not schedule.figures().tasks[0].misses: time.sleep(0.001)
+    say([status.kernel_class, status.reasons, schedule.figures().stuck])
+"""
+
+
+def test_the_watchdog_is_not_starved_by_what_it_watches(start: Callable[..., Child]) -> None:
+    """On one core a job of a real-time thread kept it waiting until there was nothing to see."""
+    _, _, stuck = start(ONE_CORE, 50).heard()
+    assert stuck >= 1
+
+
+def test_a_watchdog_that_cannot_be_above_its_jobs_is_reported(start: Callable[..., Child]) -> None:
+    kernel_class, reasons, _ = start(ONE_CORE, 99).heard()
+    told = any(reason.startswith("a watchdog above its jobs") for reason in reasons)
+    assert told == (kernel_class == "fifo")
+
+
 def test_native_tasks_go_on_while_the_interpreter_is_held() -> None:
     """A long call that keeps the GIL: sorting with a key would let go, one big sum does not."""
     with Scheduler("gil", platform=EASY) as schedule:
