@@ -206,6 +206,15 @@ static void run_table(struct sc_rt *rt)
             run_entry(rt, e, base);
 }
 
+/* External tasks run in an ordinary thread, whatever class this one got. */
+static bool is_soft(const struct sc_rt *rt)
+{
+    for (uint32_t i = 0; i < rt->count; i++)
+        if (rt->tasks[i].p.kind == SC_RT_EXTERNAL)
+            return true;
+    return rt->platform.got_class == SC_RT_OTHER;
+}
+
 static void *dispatch(void *argument)
 {
     struct sc_rt *rt = argument;
@@ -216,7 +225,7 @@ static void *dispatch(void *argument)
     for (uint32_t i = 0; i < rt->count; i++)
         rt->tasks[i].next_ns = rt->start_ns + rt->tasks[i].p.offset_ns;
     rt->board.head->kernel_class = rt->platform.got_class;
-    STORE_RELAXED(&rt->board.head->soft, rt->platform.got_class == SC_RT_OTHER);
+    STORE_RELAXED(&rt->board.head->soft, is_soft(rt));
     STORE_RELEASE(&rt->ready, 1);                    /* [Q6] -> sc_rt_start */
     sys_futex_wake_all(&rt->ready);
     if (rt->policy == SC_RT_TABLE && rt->entry_count)

@@ -7,8 +7,8 @@
 
 Native tasks run in the dispatcher's thread (csrc/rt_dispatch.c), which Python cannot delay. Python
 callbacks run below it in one thread, in the order of their priority. Where the kernel gives no
-real-time class the status says soft, and why: then the admission is a statement about budgets, not
-about the machine.
+real-time class, or a task is a Python callback, the status says soft, and why: then the admission
+is a statement about budgets, not about the machine.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ from shmcast.realtime.tasks import Task, by_priority
 _FOREVER = (1 << 64) - 1
 _START_IN_NS = 2_000_000
 _POLICIES = {Policy.TABLE: 1, Policy.FIXED: 2, Policy.EDF: 3}
+_PYTHON_IS_SOFT = "Python tasks run in an ordinary thread: their deadlines are soft"
+_TO_BE_HARD = "see `shmcast doctor`, give Python tasks another schedule, or allow it: soft_ok=True"
 _KINDS = ("", "miss", "overrun", "skipped", "aborted", "degraded", "failed", "stuck")
 
 
@@ -106,8 +108,8 @@ class Status:
     """What the kernel gave."""
 
     kernel_class: str
-    soft: bool
-    reasons: tuple[str, ...]  # every wish that was refused
+    soft: bool  # not every deadline is guaranteed
+    reasons: tuple[str, ...]  # why, and every wish that was refused
     admission: Admission
 
 
@@ -257,7 +259,8 @@ class Scheduler:
 
     def start(self) -> Status:
         """NotAdmitted names the task that does not fit, and the smallest change. The Status says
-        what the kernel gave: without a real-time class the schedule is soft."""
+        what the kernel gave: without a real-time class, or with Python tasks, the schedule is
+        soft."""
         if self._handle is not None:
             raise ValueError(f"{self.name}: it has been started already")
         admission = self.admission()
@@ -271,7 +274,7 @@ class Scheduler:
             raise
         if not self._soft_ok and status.soft:
             self.close()
-            raise NotPermitted(f"{self.name}: " + "; ".join(status.reasons))
+            raise NotPermitted(f"{self.name}: " + "; ".join([*status.reasons, _TO_BE_HARD]))
         return status
 
     def _create(self, admission: Admission) -> Any:
@@ -340,7 +343,7 @@ class Scheduler:
             raise error_from(code, self.name)
         return Status(
             ("other", "fifo", "deadline")[p.got_class],
-            p.got_class == 0,
+            p.got_class == 0 or self._python is not None,
             tuple(self._reasons(wish, p)),
             admission,
         )
@@ -360,7 +363,7 @@ class Scheduler:
         if wish is KernelClass.OTHER:
             found.append("no real-time class was asked for")
         if self._python is not None:
-            found.append("Python tasks run in an ordinary thread: their deadlines are soft")
+            found.append(_PYTHON_IS_SOFT)
         return found
 
     # Watching.

@@ -70,7 +70,7 @@ def test_tasks_of_both_kinds_are_released_and_counted(policy: str, kernel: str) 
 
         figures = wait_until(at_rest, "a moment in which all that was released is accounted for")
         threads = {os.sched_getscheduler(int(t)) for t in os.listdir("/proc/self/task")}
-    assert status.soft == (status.kernel_class == "other")
+    assert status.soft and figures.soft  # one of them is a Python callback
     assert POLICY[status.kernel_class] in threads  # the kernel says the same
     assert figures.policy == policy
     assert figures.kernel_class == status.kernel_class
@@ -128,6 +128,25 @@ def test_a_schedule_that_must_not_be_soft_refuses_to_be() -> None:
     schedule.add(task("a"), burn(1000))
     with pytest.raises(NotPermitted, match="no real-time class"):
         schedule.start()
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_a_schedule_with_python_tasks_is_soft_whatever_class_it_got(native: bool) -> None:
+    """It said that these deadlines are soft, and was started although it must not be."""
+    schedule = Scheduler("hard", soft_ok=False)
+    schedule.add(task("py"), lambda _: None)
+    if native:
+        schedule.add(task("native"), burn(1000))
+    with pytest.raises(NotPermitted, match="their deadlines are soft"):
+        schedule.start()
+
+
+def test_a_schedule_without_python_tasks_is_as_hard_as_its_class() -> None:
+    with Scheduler("native") as schedule:
+        schedule.add(task("a"), burn(1000))
+        status = schedule.start()
+        assert schedule.figures().soft == status.soft
+    assert status.soft == (status.kernel_class == "other")
 
 
 def test_an_impossible_set_is_refused_before_anything_starts() -> None:
