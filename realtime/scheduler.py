@@ -95,7 +95,12 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """What to ask of the kernel: scheduling class, priority, a core to itself, locked memory."""
+    """What to ask of the kernel: scheduling class, priority, a core to itself, locked memory.
+
+    Locked memory is the whole process's, until the last schedule that asked for it ends. If the
+    application had locked memory before the first of them began, all stays locked then; what it
+    locks in between is unlocked with the rest, so it should lock first, or ask for none here.
+    """
 
     kernel: KernelClass | str = KernelClass.AUTO
     priority: int = 50

@@ -96,6 +96,37 @@ def test_a_wish_that_is_refused_is_reported() -> None:
     assert any("core of its own (1023)" in reason for reason in status.reasons)
 
 
+LOCKS = """
+import ctypes, mmap, re
+from shmcast.realtime.scheduler import *
+from shmcast.realtime.tasks import Task
+def locked():
+    with open("/proc/self/status") as status:
+        return int(re.search(r"VmLck:\\s+(\\d+)", status.read())[1])
+page = mmap.mmap(-1, mmap.PAGESIZE)
+address = ctypes.addressof(ctypes.c_char.from_buffer(page))
+if args[0]:
+    assert ctypes.CDLL(None).mlock(ctypes.c_void_p(address), mmap.PAGESIZE) == 0
+before = locked()
+for _ in range(2):
+    with Scheduler("locks", platform=Platform(kernel="other")) as schedule:
+        schedule.add(Task(name="a", period_ns=5_000_000, work_ns=1_000_000), burn(1000))
+        schedule.start()
+        during = locked()
+say([before, during, locked()])
+"""
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_memory_that_the_application_locked_stays_locked(
+    start: Callable[..., Child], own: bool
+) -> None:
+    """The end of the last schedule unlocked it."""
+    before, during, after = start(LOCKS, own).heard()
+    assert during >= before
+    assert (after > 0) == own
+
+
 UNPRIVILEGED = """
 import resource
 from shmcast.realtime.scheduler import *
