@@ -27,12 +27,13 @@ from shmcast.mailbox.mailbox import Mailbox
 from shmcast.mailbox.records import ReceiverStats
 from shmcast.realtime.bounds import NS_PER_MS, Bounds
 from shmcast.realtime.histogram import Histogram
-from shmcast.realtime.measure import Driven, drive
+from shmcast.realtime.measure import Driven, Worst, drive
 
 PATIENCE_S = 120.0  # of one row of operations
 SIZE = 64
 CAPACITY = 4096  # so many are under way at once: the timed protocols wait out a bound on each
 SENDERS = 36
+_WORST = 4  # operations whose causes are kept
 _VICTIM_GAP_NS = 50_000
 
 
@@ -90,6 +91,7 @@ def _add(a: Driven, b: Driven) -> Driven:
         causes,
         a.histogram + b.histogram,
         a.error or b.error,
+        tuple(sorted(a.worst + b.worst, reverse=True)[:_WORST]),
     )
 
 
@@ -293,6 +295,7 @@ def figures(driven: Driven) -> dict[str, Any]:
         "full": driven.full,
         "error": driven.error,
         "maximum_ns": h.most_ns,
+        "worst": [w._asdict() for w in driven.worst],
         **{f"p{p}_ns": h.percentile(p) for p in (50, 99, 99.9, 99.99)},
         "histogram": [list(pair) for pair in h.pairs()],
     }
@@ -309,6 +312,7 @@ def _driven(raw: dict[str, Any]) -> Driven:
         raw["causes"],
         histogram,
         raw["error"],
+        tuple(Worst(w["took_ns"], tuple(w["causes"])) for w in raw["worst"]),
     )
 
 

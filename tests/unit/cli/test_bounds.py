@@ -20,7 +20,7 @@ from shmcast.cli.bounds_run import Cell, Result, Round, Session, bounds_of
 from shmcast.cli.main import app
 from shmcast.realtime.bounds import Bounds
 from shmcast.realtime.histogram import Histogram
-from shmcast.realtime.measure import Driven, permitted_classes
+from shmcast.realtime.measure import Driven, Worst, permitted_classes
 
 FULL = bounds_plan.Size.of(1_000_000, quick=False)
 
@@ -81,6 +81,18 @@ def test_every_round_of_a_session_counts_every_operation(protocol: str) -> None:
     assert rounds[0].send.bound_ns == bounds_of(protocol, 2).send_ns
     mine = f"shmcast.bench-bounds-{os.getpid()}"
     assert not [path for path in os.listdir("/dev/shm") if path.startswith(mine)]
+
+
+def test_the_longest_operations_of_all_rounds_say_why() -> None:
+    """Only misses did: of a row without any, nobody knew why its worst took that long."""
+    with Session(Cell("eager", 1, (), 400)) as session:
+        result = Result(session.cell, tuple(session.run(200) for _ in range(2)))
+    for end in (result.send, result.receive):
+        took = [worst.took_ns for worst in end.worst]
+        assert took == sorted(took, reverse=True)
+        assert len(took) == 4
+        assert took[0] == end.histogram.most_ns
+        assert all(worst.causes for worst in end.worst)
 
 
 @pytest.mark.parametrize("protocol", ["eager", "crash", "timing"])
@@ -233,6 +245,20 @@ def test_classes_are_measured_from_the_release_of_a_periodic_send() -> None:
     for figures in found["send"].values():
         assert len(figures["rounds_p99.9_ns"]) == 1
         assert figures["maximum_ns"] >= figures["p50_ns"] > 0
+
+
+def test_the_longest_operations_are_shown_with_their_causes() -> None:
+    worst = (Worst(7000, ("preempted", "stolen")), Worst(900, ("own work",)))
+    found = Round(driven(900)._replace(worst=worst), driven(900), 0, 0, 0)
+    cell = bounds_plan.record(Result(Cell("eager", 1, (), 100), (found,)))
+    out = StringIO()
+    report = {
+        "parts": {"eager-idle": {"cells": [cell]}},
+        "summary": {"slope": {}, "verdicts": []},
+        "missing": [],
+    }
+    bounds_show.show(Console(file=out, width=190), report)
+    assert "7000 ns preempted + stolen, 900 ns own work" in out.getvalue()
 
 
 def test_the_picture_has_the_bound_where_it_belongs() -> None:
