@@ -56,6 +56,7 @@ def test_calibrate_stores_and_proposes_and_can_be_asked_again(tmp_path: Path) ->
     assert {p["load"] for p in first["calibration"]["points"]} == {"idle", "cpu+memory+io"}
     text = CliRunner().invoke(app, [*words[:1], *words[3:], "--stored"]).stdout
     assert "proposed for timing" in text
+    assert "wall clock: " in text
 
 
 @pytest.mark.parametrize("message_size", [64, 5000, 40 << 20])
