@@ -43,11 +43,12 @@ class Cell(NamedTuple):
     load: tuple[str, ...]
     operations: int
     connected: int = 2
-    faults: bool = False  # a copy and a sending process are killed midway
+    faults: bool = False  # a sending process is killed midway, and a copy where there is another
 
     def title(self) -> str:
         load = "+".join(self.load) or "idle"
-        extra = ", copy and process killed" if self.faults else ""
+        killed = "copy and process" if self.copies > 1 else "process"
+        extra = f", {killed} killed" if self.faults else ""
         extra += f", {self.connected} processes" if self.connected != 2 else ""
         return f"{self.protocol}, n={self.copies}, {load}{extra}"
 
@@ -247,7 +248,8 @@ class Session:
         )
 
     def _kill_midway(self, victim: Worker, before: ReceiverStats, operations: int) -> float:
-        """When half of the messages are decided, a copy and a process go; nobody is told."""
+        """When half of the messages are decided, a copy and a process go; nobody is told. The only
+        copy stays: without it there is no mailbox."""
         assert self._box
         already, end = before.messages + before.rejected, time.monotonic() + PATIENCE_S
         while True:
@@ -256,7 +258,8 @@ class Session:
             if decided >= operations // 2 or time.monotonic() > end:
                 break
             time.sleep(0.0002)
-        faults.kill_copy(self._box, 0)
+        if self.cell.copies > 1:
+            faults.kill_copy(self._box, 0)
         victim.kill()
         return round(decided / operations, 3)
 
