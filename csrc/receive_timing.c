@@ -423,20 +423,38 @@ static void *decide_every_poll(void *argument)
     return NULL;
 }
 
+static void end_own_thread(struct decider *d)
+{
+    if (!EXCHANGE(&d->stop, true))
+        pthread_join(d->thread, NULL);
+}
+
 /* A schedule decides from now on, by calling decider_round() at least every p. */
 int sc_receiver_decide_by_schedule(sc_receiver *r)
 {
-    if (!r->decider)
+    uint64_t forever = FOREVER;
+    if (r->domain->params.protocol != SC_TIMING)
         return SC_INVALID;
-    if (!EXCHANGE(&r->decider->stop, true))
-        pthread_join(r->decider->thread, NULL);
+    int rc = turn_take(&r->rounds, &forever);
+    if (rc)
+        return rc;
+    end_own_thread(r->decider);
+    turn_give(&r->rounds);
     return 0;
 }
 
-int decider_round(struct sc_receiver *r)
+/* Called by a schedule's thread, to which closing this receiver says nothing. So a round has a turn:
+ * closing waits for the one that runs and keeps the last one, and whoever comes later is sent away
+ * before it looks at the decider. */
+int decider_round(struct sc_receiver *r, uint64_t deadline)
 {
     uint64_t wake;
-    return decide_once(r->decider, &wake);
+    int rc = turn_take(&r->rounds, &deadline);
+    if (rc)
+        return rc;
+    rc = decide_once(r->decider, &wake);
+    turn_give(&r->rounds);
+    return rc;
 }
 
 int decider_start(struct sc_receiver *r)
@@ -469,8 +487,8 @@ int decider_start(struct sc_receiver *r)
 void decider_stop(struct sc_receiver *r)
 {
     struct decider *d = r->decider;
-    if (!EXCHANGE(&d->stop, true))
-        pthread_join(d->thread, NULL);
+    turn_end(&r->rounds);
+    end_own_thread(d);
     free(d->pending);
     free(d->outcome);
     free(d);

@@ -59,6 +59,7 @@ struct sc_receiver {
     uint64_t histogram[HISTOGRAM_WORDS];             /* from timestamp to delivery */
     struct overruns overruns;
     struct decider *decider;                         /* timing only */
+    struct turn rounds;                              /* of decisions that a schedule takes */
     struct reading lanes[SC_SENDERS_MAX];
 };
 
@@ -71,7 +72,7 @@ int pick_timing(struct sc_receiver *r, struct run *run);
 int decider_start(struct sc_receiver *r);
 void decider_stop(struct sc_receiver *r);
 void decider_follow(struct sc_receiver *r, uint32_t lane);
-int decider_round(struct sc_receiver *r);
+int decider_round(struct sc_receiver *r, uint64_t deadline);
 
 int receiver_enter(struct sc_receiver *r, uint64_t *deadline); /* takes the handle's turn */
 void receiver_exit(struct sc_receiver *r);

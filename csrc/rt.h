@@ -50,6 +50,7 @@ struct sc_rt {
     struct rt_task tasks[SC_RT_TASKS_MAX];
     uint64_t cycle_ns, start_ns;
     struct sc_rt_entry *entries;
+    uint64_t *latest_ns;                             /* by entry, in the cycle */
     uint32_t entry_count;
     struct board board;
     struct sc_rt_platform platform;
@@ -69,6 +70,7 @@ struct sc_rt {
 /* rt_platform.c */
 void platform_apply(struct sc_rt_platform *p);       /* to the calling thread */
 void platform_prefault(void);
+int platform_watchdog(const struct sc_rt_platform *p, pthread_t watchdog);
 void platform_release(const struct sc_rt_platform *p);
 
 /* rt_causes.c */

@@ -70,6 +70,7 @@ struct sc_rt_platform {
     /* Filled in by sc_rt_start: what the thread got, and 0 or -errno for each wish. */
     uint32_t got_class;
     int32_t class_error, affinity_error, lock_error, slack_error;
+    int32_t watch_error;      /* of a schedule: no watchdog above the thread */
 };
 
 struct sc_rt_job { uint32_t task, reserved; uint64_t release_ns, deadline_ns, abort_ns; };
@@ -123,6 +124,8 @@ struct sc_rt_measure {
 
 int sc_rt_measure_step(struct sc_rt_measure *m, uint64_t *histogram);
 
+struct sc_rt_worst { uint64_t took_ns, causes; };  /* of one operation; bits as in sc_rt_event */
+
 struct sc_rt_drive {
     int32_t box;
     uint32_t gap_ns;          /* between two sends */
@@ -131,6 +134,7 @@ struct sc_rt_drive {
     /* Filled in. */
     uint64_t done, misses, rejected, full, most_ns, error;
     uint64_t causes[7];       /* of misses, by enum sc_rt_cause */
+    struct sc_rt_worst worst[4];  /* the longest first, within their bound or not */
 };
 
 int sc_rt_drive_send(sc_sender *sender, struct sc_rt_drive *drive, uint64_t *histogram);

@@ -36,7 +36,7 @@ struct board_head {
     char name[BOARD_NAME_BYTES];
     word_t heartbeat_ns;                             /* the dispatcher's last turn */
     word_t turns;
-    word_t soft;                                     /* 1: the kernel gives no guarantee */
+    word_t soft;                                     /* 1: not every deadline is guaranteed */
     word_t stuck;                                    /* jobs that the watchdog found beyond deadline */
     char pad1[96];
 };

@@ -3,11 +3,13 @@
  * Native tasks run here, each to its end: no lock is needed between them, and what one can lose to
  * another is one budget, which admission has counted. A job gets an absolute deadline; what it calls
  * passes that on. A job that is still waiting when its deadline has passed is not started at all
- * (skip): the time is another's.
+ * (skip): the time is another's. In a table neither is one that comes so late that, with its budget,
+ * it would make a later entry miss its deadline.
  *
  * Overruns: `skip` drops the releases that were missed; `abort` gives the job an end at its budget,
  * where its operation returns with a decided outcome; `degrade` doubles the time between releases,
- * up to 64 periods, and halves it again with every job that is in time.
+ * up to 64 periods, and halves it again with every job that is in time. What is left out then is not
+ * a release: it is neither counted nor skipped.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -15,6 +17,9 @@
 #include "rt.h"
 
 #define STRETCH_MAX 64u
+/* Waking takes time, and a table may have none to spare: so late an entry still gets its place, at
+ * the cost of those behind it, or a task without slack would never run. */
+#define WAKE_NS 200000u
 
 static void skip(struct sc_rt *rt, uint32_t i, uint64_t release_ns)
 {
@@ -153,36 +158,74 @@ static void wait_for_entry(struct sc_rt *rt, uint64_t start)
     }
 }
 
+/* When each entry must begin at the latest, for it and all behind it to end in time. Nothing reaches
+ * into the next cycle: all deadlines are within their own. */
+static void find_latest_starts(struct sc_rt *rt)
+{
+    uint64_t next = FOREVER;
+    for (uint32_t e = rt->entry_count; e-- > 0; next = rt->latest_ns[e]) {
+        const struct sc_rt_entry *entry = &rt->entries[e];
+        uint64_t end = entry->deadline_ns < next ? entry->deadline_ns : next;
+        rt->latest_ns[e] = end - rt->tasks[entry->task].p.budget_ns;
+    }
+}
+
+static bool comes_too_late(const struct sc_rt *rt, uint32_t e, uint64_t base)
+{
+    const struct sc_rt_entry *entry = &rt->entries[e];
+    uint64_t now = sys_now(), end = now + rt->tasks[entry->task].p.budget_ns;
+    uint64_t next = e + 1 < rt->entry_count ? rt->latest_ns[e + 1]
+                                            : rt->cycle_ns + rt->latest_ns[0];
+    return now >= base + entry->deadline_ns || end > base + next + WAKE_NS;
+}
+
+static void run_entry(struct sc_rt *rt, uint32_t e, uint64_t base)
+{
+    const struct sc_rt_entry *entry = &rt->entries[e];
+    struct rt_task *t = &rt->tasks[entry->task];
+    uint64_t release = base + entry->release_ns;
+    if (release < t->next_ns)
+        return;                                      /* degraded: left out on purpose */
+    wait_for_entry(rt, base + entry->start_ns);
+    if (LOAD_ACQUIRE(&rt->stop))
+        return;
+    board_add(&rt->board.head->turns, 1);
+    board_add(&rt->board.tasks[entry->task].dispatched[BOARD_RELEASED], 1);
+    if (comes_too_late(rt, e, base))
+        skip(rt, entry->task, release);
+    else
+        run_job(rt, entry->task, release, base + entry->deadline_ns);
+    t->next_ns = release;
+    advance(t);
+}
+
 static void run_table(struct sc_rt *rt)
 {
     for (uint64_t base = rt->start_ns; !LOAD_ACQUIRE(&rt->stop); base += rt->cycle_ns)
-        for (uint32_t e = 0; e < rt->entry_count && !LOAD_ACQUIRE(&rt->stop); e++) {
-            const struct sc_rt_entry *entry = &rt->entries[e];
-            struct rt_task *t = &rt->tasks[entry->task];
-            uint64_t due = base + entry->deadline_ns, release = base + entry->release_ns;
-            wait_for_entry(rt, base + entry->start_ns);
-            if (LOAD_ACQUIRE(&rt->stop))
-                return;
-            board_add(&rt->board.head->turns, 1);
-            board_add(&rt->board.tasks[entry->task].dispatched[BOARD_RELEASED], 1);
-            bool in_turn = t->stretch <= 1 || base / rt->cycle_ns % t->stretch == 0;
-            if (sys_now() + t->p.budget_ns > due || !in_turn)
-                skip(rt, entry->task, release);      /* it would take another's time */
-            else
-                run_job(rt, entry->task, release, due);
-        }
+        for (uint32_t e = 0; e < rt->entry_count && !LOAD_ACQUIRE(&rt->stop); e++)
+            run_entry(rt, e, base);
+}
+
+/* External tasks run in an ordinary thread, whatever class this one got. */
+static bool is_soft(const struct sc_rt *rt)
+{
+    for (uint32_t i = 0; i < rt->count; i++)
+        if (rt->tasks[i].p.kind == SC_RT_EXTERNAL)
+            return true;
+    return rt->platform.got_class == SC_RT_OTHER;
 }
 
 static void *dispatch(void *argument)
 {
     struct sc_rt *rt = argument;
     platform_apply(&rt->platform);
+    rt->platform.watch_error = platform_watchdog(&rt->platform, rt->watchdog);
     runner_open(&rt->own);
     rt->start_ns += sys_now();                       /* locking memory may have taken a while */
     for (uint32_t i = 0; i < rt->count; i++)
         rt->tasks[i].next_ns = rt->start_ns + rt->tasks[i].p.offset_ns;
     rt->board.head->kernel_class = rt->platform.got_class;
-    STORE_RELAXED(&rt->board.head->soft, rt->platform.got_class == SC_RT_OTHER);
+    STORE_RELAXED(&rt->board.head->soft, is_soft(rt));
     STORE_RELEASE(&rt->ready, 1);                    /* [Q6] -> sc_rt_start */
     sys_futex_wake_all(&rt->ready);
     if (rt->policy == SC_RT_TABLE && rt->entry_count)
@@ -219,13 +262,15 @@ static int copy_entries(struct sc_rt *rt, const struct sc_rt_entry *entries, uin
     if (count == 0)
         return 0;
     rt->entries = calloc(count, sizeof *entries);
-    if (!rt->entries)
+    rt->latest_ns = calloc(count, sizeof *rt->latest_ns);
+    if (!rt->entries || !rt->latest_ns)
         return -ENOMEM;
     memcpy(rt->entries, entries, count * sizeof *entries);
     rt->entry_count = count;
     for (uint32_t i = 0; i < count; i++)
         if (entries[i].task >= rt->count || entries[i].start_ns >= rt->cycle_ns)
             return SC_INVALID;
+    find_latest_starts(rt);
     return 0;
 }
 
@@ -242,15 +287,18 @@ int sc_rt_create(const char *name, uint32_t policy, const struct sc_rt_task *tas
     rt->count = count;
     rt->cycle_ns = cycle_ns;
     rt->fork_generation = sys_fork_generation();
-    int rc = copy_entries(rt, entries, entry_count);
+    int rc = 0;
     for (uint32_t i = 0; i < count && rc == 0; i++) {
         rc = check_task(&tasks[i]);
         rt->tasks[i].p = tasks[i];
         rt->tasks[i].stretch = 1;
     }
     if (rc == 0)
+        rc = copy_entries(rt, entries, entry_count);
+    if (rc == 0)
         rc = board_create(name, count, &rt->board);
     if (rc) {
+        free(rt->latest_ns);
         free(rt->entries);
         free(rt);
         return rc;
@@ -314,6 +362,7 @@ void sc_rt_free(sc_rt *rt)
             runner_close(&rt->external);
         board_remove(&rt->board);
     }
+    free(rt->latest_ns);
     free(rt->entries);
     free(rt);
 }

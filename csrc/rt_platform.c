@@ -2,6 +2,7 @@
  * is reported; nothing is assumed. */
 #define _GNU_SOURCE
 #include <sched.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -21,7 +22,11 @@ struct kernel_attr {                                 /* struct sched_attr of the
 
 #define KERNEL_SCHED_DEADLINE 6u
 
-static _Atomic int memory_locks;                     /* schedules that want memory locked */
+/* The kernel does not count locks: munlockall ends those of the application as well. So memory in
+ * which it has locked something before our first lock stays locked. */
+static pthread_mutex_t memory_mutex = PTHREAD_MUTEX_INITIALIZER; /* begin and end of threads only */
+static int memory_locks;                             /* threads that want memory locked */
+static bool memory_was_locked;
 
 static int set_class(const struct sc_rt_platform *p)
 {
@@ -51,13 +56,38 @@ static int set_affinity(int cpu)
     return -pthread_setaffinity_np(pthread_self(), sizeof set, &set);
 }
 
+/* True also where nobody can say: memory that stays locked harms less than a lock that is lost. */
+static bool has_locked_memory(void)
+{
+    unsigned long kilobytes = 1;
+    char line[128];
+    FILE *file = fopen("/proc/self/status", "re");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "VmLck: %lu", &kilobytes) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return kilobytes != 0;
+}
+
 /* Pages that are there stay; those that come later stay from then on. */
 static int lock_memory(void)
 {
-    if (mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) != 0)
-        return -errno;
-    COUNT_UP(&memory_locks);
-    return 0;
+    pthread_mutex_lock(&memory_mutex);
+    if (memory_locks == 0)
+        memory_was_locked = has_locked_memory();
+    int rc = mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) == 0 ? 0 : -errno;
+    memory_locks += rc == 0;
+    pthread_mutex_unlock(&memory_mutex);
+    return rc;
+}
+
+static void unlock_memory(void)
+{
+    pthread_mutex_lock(&memory_mutex);
+    if (--memory_locks == 0 && !memory_was_locked)
+        munlockall();
+    pthread_mutex_unlock(&memory_mutex);
 }
 
 /* SCHED_DEADLINE forbids a mask narrower than its scheduling domain, so the class goes first and
@@ -72,6 +102,19 @@ void platform_apply(struct sc_rt_platform *p)
     platform_prefault();
 }
 
+/* What looks at a thread must not wait for it, even on one core: it goes one priority above. Nothing
+ * goes above SCHED_DEADLINE; there it runs in the time that the supply leaves, a tenth. */
+int platform_watchdog(const struct sc_rt_platform *p, pthread_t watchdog)
+{
+    int most = sched_get_priority_max(SCHED_FIFO), wanted = (int)p->priority + 1;
+    struct sched_param above = {.sched_priority = wanted < most ? wanted : most};
+    if (p->got_class == SC_RT_OTHER)
+        return 0;
+    int rc = -pthread_setschedparam(watchdog, SCHED_FIFO, &above);
+    bool beside = p->got_class == SC_RT_FIFO && wanted > most;
+    return rc ? rc : beside ? -ERANGE : 0;
+}
+
 void platform_prefault(void)
 {
     volatile unsigned char stack[STACK_BYTES];
@@ -81,6 +124,6 @@ void platform_prefault(void)
 
 void platform_release(const struct sc_rt_platform *p)
 {
-    if (p->lock_memory && p->lock_error == 0 && COUNT_DOWN(&memory_locks) == 1)
-        munlockall();
+    if (p->lock_memory && p->lock_error == 0)
+        unlock_memory();
 }

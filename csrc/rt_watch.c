@@ -1,5 +1,7 @@
 /* rt_watch.c: the watchdog: looks at jobs that run. It runs beside them, so a job that never ends
- * is noticed, counted and traced while it is still there.
+ * is noticed, counted and traced while it is still there. For that it needs a core when a job does
+ * not give up its own: the dispatcher puts it one priority above itself (rt_platform.c), or says why
+ * it cannot.
  *
  * [Q4] running: release by whoever starts a job, after its deadlines -> acquire here.
  */
@@ -7,6 +9,7 @@
 
 #define LOOK_LEAST_NS 500000
 #define LOOK_MOST_NS 50000000
+#define STOLEN_EVERY_NS 10000000  /* the kernel counts in such ticks, and asking it takes a while */
 
 static uint64_t look_every(const struct sc_rt *rt)
 {
@@ -41,12 +44,15 @@ void *watch(void *argument)
 {
     struct sc_rt *rt = argument;
     uint64_t noticed[SC_RT_TASKS_MAX] = {0};
-    uint64_t every = look_every(rt);
+    uint64_t every = look_every(rt), look_for_stolen = 0;
     while (!LOAD_ACQUIRE(&rt->stop)) {
         uint64_t now = sys_now();
         for (uint32_t i = 0; i < rt->count; i++)
             look_at(rt, i, noticed, now);
-        STORE_RELAXED(&rt->stolen_ticks, stolen_ticks());
+        if (now >= look_for_stolen) {
+            STORE_RELAXED(&rt->stolen_ticks, stolen_ticks());
+            look_for_stolen = now + STOLEN_EVERY_NS;
+        }
         sys_sleep_until(now + every);
     }
     return NULL;

@@ -159,8 +159,7 @@ int sc_rt_inbox_take(sc_rt_inbox *in, void *data, uint64_t size, struct sc_messa
 
 int sc_rt_decide(void *context, uint64_t deadline)
 {
-    (void)deadline;                                  /* one round is bounded by the number of slots */
-    return decider_round(context);
+    return decider_round(context, deadline);         /* bounded by the number of slots */
 }
 
 int sc_rt_burn(void *context, uint64_t deadline)

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -90,6 +89,7 @@ class KernelError(NamedTuple):
 
 
 def kernel_error() -> KernelError:
+    """Two hosts whose clocks follow the same reference differ by at most the sum of theirs."""
     most, estimated = ffi.new("uint64_t *"), ffi.new("uint64_t *")
     state = lib.sc_rt_clock_error(most, estimated)
     if state < 0:
@@ -173,27 +173,3 @@ class RemoteClock:
                 f"drifts by more than {self.drift_ppb} ppb"
             )
         return Interval(low, high)
-
-
-@dataclass(frozen=True, slots=True)
-class ClockFault:
-    """A fault on purpose: for tests of whatever reads `clock`."""
-
-    offset_ns: int = 0
-    drift_ppb: int = 0
-    since_ns: int = 0  # drift counts from here
-    jumps: tuple[tuple[int, int], ...] = ()  # (at true time, by ns)
-
-    def read(self, true_ns: int) -> int:
-        drifted = (true_ns - self.since_ns) * self.drift_ppb // PPB
-        jumped = sum(by for at, by in self.jumps if true_ns >= at)
-        return true_ns + self.offset_ns + drifted + jumped
-
-    def wrap(self, clock: Callable[[], int]) -> Callable[[], int]:
-        return lambda: self.read(clock())
-
-
-def epsilon_of_group(intervals: Iterable[Interval]) -> int:
-    """ε of hosts that all correct to ours: two of them differ by at most the two largest errors."""
-    errors = sorted((i.epsilon_ns for i in intervals), reverse=True)
-    return sum(errors[:2])

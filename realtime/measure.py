@@ -50,6 +50,13 @@ def permitted_classes() -> list[str]:
     return found
 
 
+class Worst(NamedTuple):
+    """One of the longest operations."""
+
+    took_ns: int
+    causes: tuple[str, ...]
+
+
 class Driven(NamedTuple):
     """A row of operations."""
 
@@ -61,6 +68,7 @@ class Driven(NamedTuple):
     causes: dict[str, int]  # of misses
     histogram: Histogram
     error: int  # of the core, if it ended early
+    worst: tuple[Worst, ...] = ()  # the longest first
 
 
 def drive(
@@ -79,4 +87,9 @@ def drive(
         raise error_from(code, "drive")
     causes = {cause: d.causes[i] for i, cause in enumerate(CAUSES) if d.causes[i]}
     histogram = Histogram(tuple(words), d.most_ns)
-    return Driven(d.done, d.misses, d.rejected, d.full, bound_ns, causes, histogram, d.error)
+    worst = tuple(Worst(w.took_ns, _causes(w.causes)) for w in d.worst if w.took_ns)
+    return Driven(d.done, d.misses, d.rejected, d.full, bound_ns, causes, histogram, d.error, worst)
+
+
+def _causes(bits: int) -> tuple[str, ...]:
+    return tuple(cause for i, cause in enumerate(CAUSES) if bits >> i & 1)

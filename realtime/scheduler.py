@@ -7,8 +7,8 @@
 
 Native tasks run in the dispatcher's thread (csrc/rt_dispatch.c), which Python cannot delay. Python
 callbacks run below it in one thread, in the order of their priority. Where the kernel gives no
-real-time class the status says soft, and why: then the admission is a statement about budgets, not
-about the machine.
+real-time class, or a task is a Python callback, the status says soft, and why: then the admission
+is a statement about budgets, not about the machine.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import ctypes
 import enum
 import os
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -32,6 +33,8 @@ from shmcast.realtime.tasks import Task, by_priority
 _FOREVER = (1 << 64) - 1
 _START_IN_NS = 2_000_000
 _POLICIES = {Policy.TABLE: 1, Policy.FIXED: 2, Policy.EDF: 3}
+_PYTHON_IS_SOFT = "Python tasks run in an ordinary thread: their deadlines are soft"
+_TO_BE_HARD = "see `shmcast doctor`, give Python tasks another schedule, or allow it: soft_ok=True"
 _KINDS = ("", "miss", "overrun", "skipped", "aborted", "degraded", "failed", "stuck")
 
 
@@ -92,7 +95,12 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """What to ask of the kernel: scheduling class, priority, a core to itself, locked memory."""
+    """What to ask of the kernel: scheduling class, priority, a core to itself, locked memory.
+
+    Locked memory is the whole process's, until the last schedule that asked for it ends. If the
+    application had locked memory before the first of them began, all stays locked then; what it
+    locks in between is unlocked with the rest, so it should lock first, or ask for none here.
+    """
 
     kernel: KernelClass | str = KernelClass.AUTO
     priority: int = 50
@@ -105,8 +113,8 @@ class Status:
     """What the kernel gave."""
 
     kernel_class: str
-    soft: bool
-    reasons: tuple[str, ...]  # every wish that was refused
+    soft: bool  # not every deadline is guaranteed
+    reasons: tuple[str, ...]  # why, and every wish that was refused
     admission: Admission
 
 
@@ -219,6 +227,7 @@ class Scheduler:
         self._lost = 0
         self._unraised = ""
         self._owner_pid = os.getpid()
+        self._at_exit: Any = None
 
     def add(
         self,
@@ -255,7 +264,8 @@ class Scheduler:
 
     def start(self) -> Status:
         """NotAdmitted names the task that does not fit, and the smallest change. The Status says
-        what the kernel gave: without a real-time class the schedule is soft."""
+        what the kernel gave: without a real-time class, or with Python tasks, the schedule is
+        soft."""
         if self._handle is not None:
             raise ValueError(f"{self.name}: it has been started already")
         admission = self.admission()
@@ -269,7 +279,7 @@ class Scheduler:
             raise
         if not self._soft_ok and status.soft:
             self.close()
-            raise NotPermitted(f"{self.name}: " + "; ".join(status.reasons))
+            raise NotPermitted(f"{self.name}: " + "; ".join([*status.reasons, _TO_BE_HARD]))
         return status
 
     def _create(self, admission: Admission) -> Any:
@@ -330,12 +340,15 @@ class Scheduler:
         if any(not isinstance(e.work, Native) for e in self._entries):
             self._python = _Python(self._handle, self._entries)
             self._python.start(self.name)
+        # Such things end in the reverse order of their making: a program that ends without close()
+        # stops the schedule first, then frees the senders and receivers that its tasks use.
+        self._at_exit = weakref.finalize(self, lib.sc_rt_stop, self._handle)
         code = lib.sc_rt_start(self._handle, _START_IN_NS, p)
         if code:
             raise error_from(code, self.name)
         return Status(
             ("other", "fifo", "deadline")[p.got_class],
-            p.got_class == 0,
+            p.got_class == 0 or self._python is not None,
             tuple(self._reasons(wish, p)),
             admission,
         )
@@ -349,12 +362,13 @@ class Scheduler:
             (f"a core of its own ({self.platform.cpu})", p.affinity_error),
             ("locked memory", p.lock_error),
             ("exact timers", p.slack_error),
+            ("a watchdog above its jobs (priority 98 at most)", p.watch_error),
         )
         found = [f"{what}: {os.strerror(-error)}" for what, error in wishes if error]
         if wish is KernelClass.OTHER:
             found.append("no real-time class was asked for")
         if self._python is not None:
-            found.append("Python tasks run in an ordinary thread: their deadlines are soft")
+            found.append(_PYTHON_IS_SOFT)
         return found
 
     # Watching.
@@ -410,6 +424,8 @@ class Scheduler:
         """Ends its threads and removes its figures. Idempotent."""
         self._stop()
         handle, self._handle = self._handle, None
+        if self._at_exit is not None:
+            self._at_exit.detach()
         if handle is not None and os.getpid() == self._owner_pid:
             lib.sc_rt_free(handle)
 

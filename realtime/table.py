@@ -1,5 +1,6 @@
 """Time-triggered schedules: a table made before the start, as in DEDOS, so that nothing has to be
-decided, polled or waited for at run time (p = 0).
+decided, polled or waited for at run time (p = 0). A job's place is as long as its work and all that
+it may have to wait for in there (`blocking_ns`).
 
 One cycle is the hyperperiod. Jobs run to their end; every job ends within its cycle. Built by
 earliest deadline first; where that fails, by a search with inserted idle time, which is bounded,
@@ -25,7 +26,7 @@ class Entry(NamedTuple):
     start_ns: int  # in the cycle
     task: int  # index
     job: int  # of this task in this cycle
-    end_ns: int  # start and budget
+    end_ns: int  # start, budget and blocking
     deadline_ns: int
 
 
@@ -47,7 +48,11 @@ class _Job(NamedTuple):
     ready_ns: int
     task: int
     job: int
-    work_ns: int
+    place_ns: int
+
+
+def _place_ns(task: Task) -> int:
+    return task.work_ns + task.blocking_ns
 
 
 def _jobs(tasks: Sequence[Task], cycle_ns: int) -> list[_Job]:
@@ -57,7 +62,7 @@ def _jobs(tasks: Sequence[Task], cycle_ns: int) -> list[_Job]:
         for k in range(cycle_ns // task.period_ns):
             release = first + k * task.period_ns
             deadline = min(release + task.deadline_ns, cycle_ns)
-            found.append(_Job(deadline, release + task.jitter_ns, i, k, task.work_ns))
+            found.append(_Job(deadline, release + task.jitter_ns, i, k, _place_ns(task)))
     return sorted(found)
 
 
@@ -87,10 +92,10 @@ def _by_deadline(jobs: list[_Job]) -> tuple[list[Entry], _Job | None]:
             heapq.heappush(ready, coming[at])
             at += 1
         job = heapq.heappop(ready)
-        if now + job.work_ns > job.deadline_ns:
+        if now + job.place_ns > job.deadline_ns:
             return done, job
-        done.append(Entry(now, job.task, job.job, now + job.work_ns, job.deadline_ns))
-        now += job.work_ns
+        done.append(Entry(now, job.task, job.job, now + job.place_ns, job.deadline_ns))
+        now += job.place_ns
     return done, None
 
 
@@ -117,16 +122,16 @@ class _Search:
         self, now: int, done: frozenset[int], entries: tuple[Entry, ...]
     ) -> list[tuple[int, frozenset[int], tuple[Entry, ...]]]:
         left = [(i, job) for i, job in enumerate(self.jobs) if i not in done]
-        if any(max(now, job.ready_ns) + job.work_ns > job.deadline_ns for _, job in left):
+        if any(max(now, job.ready_ns) + job.place_ns > job.deadline_ns for _, job in left):
             return []
         # Starting one after another could have been finished before it is never better.
-        soonest = min(max(now, job.ready_ns) + job.work_ns for _, job in left)
+        soonest = min(max(now, job.ready_ns) + job.place_ns for _, job in left)
         choices = []
         for i, job in reversed(left):
             start = max(now, job.ready_ns)
             if start >= soonest:
                 continue
-            entry = Entry(start, job.task, job.job, start + job.work_ns, job.deadline_ns)
+            entry = Entry(start, job.task, job.job, start + job.place_ns, job.deadline_ns)
             choices.append((entry.end_ns, done | {i}, (*entries, entry)))
         return choices
 
@@ -165,8 +170,8 @@ def violations(tasks: Sequence[Task], table: Table) -> list[str]:
             wrong.append(f"{task.name}: not every job has exactly one place")
         for entry in mine:
             release = task.offset_ns % task.period_ns + entry.job * task.period_ns
-            if entry.end_ns - entry.start_ns < task.work_ns:
-                wrong.append(f"{task.name} job {entry.job}: less than its budget")
+            if entry.end_ns - entry.start_ns < task.work_ns + task.blocking_ns:
+                wrong.append(f"{task.name} job {entry.job}: less than its budget and blocking")
             if entry.start_ns < release + task.jitter_ns:
                 wrong.append(f"{task.name} job {entry.job}: before it is ready")
             if entry.end_ns > min(release + task.deadline_ns, cycle):

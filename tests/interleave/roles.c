@@ -61,7 +61,7 @@ static int receive_by_schedule(struct app *app, struct sc_message *m)
 {
     for (;;) {
         uint64_t next = sys_now() + scenario->bounds.poll_ns;
-        int rc = decider_round(app->receiver);
+        int rc = decider_round(app->receiver, FOREVER);
         if (rc == 0)
             rc = sc_receive(app->receiver, app->buffer, sizeof app->buffer, run.now, m);
         if (rc != SC_TIMEOUT)

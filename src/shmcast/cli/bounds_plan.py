@@ -40,14 +40,14 @@ class Size(NamedTuple):
     @classmethod
     def of(cls, operations: int, *, quick: bool) -> Size:
         if quick:
-            return cls(-(-operations // 10), 5, 8, (3,), 0.5)
-        return cls(operations, 11, 32, COPIES[1:], 2.0)
+            return cls(-(-operations // 10), 5, 8, (1, 3), 0.5)
+        return cls(operations, 11, 32, COPIES, 2.0)
 
 
 def parts(size: Size) -> list[Part]:
-    """For every protocol: idle, under load, with a copy and a process killed midway; the slope over
-    the copies; few and many processes connected, which the table of §4.1 says has no influence.
-    Then classes."""
+    """For every protocol: idle, under load, with a process killed midway and, of several, a copy;
+    the slope over the copies; few and many processes connected, which the table of §4.1 says has no
+    influence. Then classes."""
     each = -(-size.operations // len(COPIES))
     found = []
     for protocol in PROTOCOLS:

@@ -118,7 +118,9 @@ def _verdicts(found: dict[str, Any], done: dict[str, Any], wanted: int) -> list[
     killed = [c for part in done.values() for c in part.get("cells", ()) if c["faults"]]
     if killed:
         after = [c["killed_after"] for c in killed]
-        claim = "with a copy and a process killed midway every operation came to its end"
+        claim = (
+            "with a process and, of several, a copy killed midway every operation came to its end"
+        )
         ended = all(
             c["send"]["operations"] == c["operations"]
             and c["receive"]["operations"] == 2 * c["operations"]

@@ -27,12 +27,13 @@ from shmcast.mailbox.mailbox import Mailbox
 from shmcast.mailbox.records import ReceiverStats
 from shmcast.realtime.bounds import NS_PER_MS, Bounds
 from shmcast.realtime.histogram import Histogram
-from shmcast.realtime.measure import Driven, drive
+from shmcast.realtime.measure import Driven, Worst, drive
 
 PATIENCE_S = 120.0  # of one row of operations
 SIZE = 64
 CAPACITY = 4096  # so many are under way at once: the timed protocols wait out a bound on each
 SENDERS = 36
+_WORST = 4  # operations whose causes are kept
 _VICTIM_GAP_NS = 50_000
 
 
@@ -42,11 +43,12 @@ class Cell(NamedTuple):
     load: tuple[str, ...]
     operations: int
     connected: int = 2
-    faults: bool = False  # a copy and a sending process are killed midway
+    faults: bool = False  # a sending process is killed midway, and a copy where there is another
 
     def title(self) -> str:
         load = "+".join(self.load) or "idle"
-        extra = ", copy and process killed" if self.faults else ""
+        killed = "copy and process" if self.copies > 1 else "process"
+        extra = f", {killed} killed" if self.faults else ""
         extra += f", {self.connected} processes" if self.connected != 2 else ""
         return f"{self.protocol}, n={self.copies}, {load}{extra}"
 
@@ -90,6 +92,7 @@ def _add(a: Driven, b: Driven) -> Driven:
         causes,
         a.histogram + b.histogram,
         a.error or b.error,
+        tuple(sorted(a.worst + b.worst, reverse=True)[:_WORST]),
     )
 
 
@@ -245,7 +248,8 @@ class Session:
         )
 
     def _kill_midway(self, victim: Worker, before: ReceiverStats, operations: int) -> float:
-        """When half of the messages are decided, a copy and a process go; nobody is told."""
+        """When half of the messages are decided, a copy and a process go; nobody is told. The only
+        copy stays: without it there is no mailbox."""
         assert self._box
         already, end = before.messages + before.rejected, time.monotonic() + PATIENCE_S
         while True:
@@ -254,7 +258,8 @@ class Session:
             if decided >= operations // 2 or time.monotonic() > end:
                 break
             time.sleep(0.0002)
-        faults.kill_copy(self._box, 0)
+        if self.cell.copies > 1:
+            faults.kill_copy(self._box, 0)
         victim.kill()
         return round(decided / operations, 3)
 
@@ -293,6 +298,7 @@ def figures(driven: Driven) -> dict[str, Any]:
         "full": driven.full,
         "error": driven.error,
         "maximum_ns": h.most_ns,
+        "worst": [w._asdict() for w in driven.worst],
         **{f"p{p}_ns": h.percentile(p) for p in (50, 99, 99.9, 99.99)},
         "histogram": [list(pair) for pair in h.pairs()],
     }
@@ -309,6 +315,7 @@ def _driven(raw: dict[str, Any]) -> Driven:
         raw["causes"],
         histogram,
         raw["error"],
+        tuple(Worst(w["took_ns"], tuple(w["causes"])) for w in raw["worst"]),
     )
 
 

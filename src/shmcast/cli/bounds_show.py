@@ -58,6 +58,27 @@ def _cells(done: dict[str, Any]) -> Table:
     return table
 
 
+def _why(causes: list[str]) -> str:
+    return " + ".join(causes)
+
+
+def _worst(done: dict[str, Any]) -> Table:
+    """The longest operations, kept bounds or not, and what the kernel says of each."""
+    table = Table(box=None, pad_edge=False)
+    for title in ("cell", "", "longest operations, and why"):
+        table.add_column(title)
+    for name, part in done.items():
+        for cell in part.get("cells", ()):
+            for what in ("send", "receive"):
+                each = [
+                    f"{_short(w['took_ns'])} {_why(w['causes'])}"
+                    for w in cell[what].get("worst", ())
+                ]
+                title = f"{name}, {cell['title']}" if what == "send" else ""
+                table.add_row(title, what, ", ".join(each))
+    return table
+
+
 def _classes(found: dict[str, Any]) -> Table:
     table = _columns("every", "", "class")
     period = f"{found['period_ns'] / 1e6:g} ms"
@@ -99,6 +120,8 @@ def show(screen: Console, report: dict[str, Any]) -> None:
     done, found = report["parts"], report["summary"]
     if any("cells" in part for part in done.values()):
         screen.print(_cells(done))
+        screen.print()
+        screen.print(_worst(done))
     if CLASSES in done:
         screen.print("\nfrom release to completion, under load, by scheduling class:")
         screen.print(_classes(done[CLASSES]["classes"]))

@@ -18,7 +18,7 @@ from shmcast.mailbox.core import Protocol
 from shmcast.realtime import calibrate as room
 from shmcast.realtime import measure
 from shmcast.realtime.bounds import Bounds
-from shmcast.realtime.clock import epsilon_of_host
+from shmcast.realtime.clock import epsilon_of_host, kernel_error
 from shmcast.realtime.histogram import Histogram
 from shmcast.realtime.load import Load
 
@@ -95,6 +95,20 @@ def _rows(found: room.Calibration) -> Table:
     return table
 
 
+def _wall_clock() -> str:
+    """Across hosts shmcast measures offsets itself; this is for those who trust NTP or PTP."""
+    try:
+        error = kernel_error()
+    except OSError as refused:  # a container's filter
+        return f"wall clock: the kernel does not say how good it is ({refused})"
+    if not error.synchronised:
+        return "wall clock: not synchronised by NTP or PTP"
+    return (
+        f"wall clock: within {error.most_ns / 1e6:g} ms of the true time, says NTP or PTP "
+        f"(estimated: {error.estimated_ns / 1e6:g} ms)"
+    )
+
+
 def _proposal(bounds: Bounds, protocol: str) -> dict[str, Any]:
     constants = ("write_ns", "flag_ns", "decide_ns", "read_ns", "clear_ns", "epsilon_ns", "poll_ns")
     return {
@@ -159,6 +173,7 @@ def calibrate(
     )
     screen.print(_rows(found))
     screen.print(f"ε observed between cores: {found.epsilon_ns} ns")
+    screen.print(_wall_clock())
     if found.others > room.BUSY:
         screen.print(
             f"[yellow]other programs used {found.others:.0%} of this machine while it was to be "

@@ -55,6 +55,22 @@ def test_overload_is_refused_by_every_policy() -> None:
         assert found.change
 
 
+@pytest.mark.parametrize("policy", ["table", "fixed", "edf"])
+def test_blocking_that_does_not_fit_is_refused_by_every_policy(policy: str) -> None:
+    """A table took no notice of it."""
+    blocked = Task(name="a", work_ns=10, period_ns=100, deadline_ns=20, blocking_ns=50)
+    assert not admit([blocked], policy).admitted
+    assert admit([replace(blocked, deadline_ns=60)], policy).admitted
+
+
+@pytest.mark.parametrize("policy", ["table", "fixed", "edf"])
+def test_the_time_without_supply_is_counted_by_every_policy(policy: str) -> None:
+    supply = Supply(runtime_ns=9, period_ns=10)  # nothing for 2 ns at worst, and 9 of 10 after that
+    tight = Task(name="a", work_ns=9, period_ns=100, deadline_ns=11)
+    assert not admit([tight], policy, supply=supply).admitted
+    assert admit([replace(tight, deadline_ns=12)], policy, supply=supply).admitted
+
+
 def test_python_tasks_run_below_all_others() -> None:
     python = Task(name="py", work_ns=60, period_ns=400)
     found = admit([A, B], "edf", background=[python])

@@ -9,11 +9,9 @@ import pytest
 
 from shmcast.realtime.clock import (
     ClockBroken,
-    ClockFault,
     Interval,
     RemoteClock,
     compare_cores,
-    epsilon_of_group,
     epsilon_of_host,
     kernel_error,
     relative_drift_ppb,
@@ -111,14 +109,3 @@ def test_there_is_no_interval_before_the_first_sample_or_in_the_past() -> None:
     clock.feed(0, 40, 40, 100)
     with pytest.raises(ValueError, match="before the latest"):
         clock.at(99)
-
-
-def test_a_faulty_clock_has_offset_drift_and_jumps() -> None:
-    fault = ClockFault(offset_ns=10, drift_ppb=500_000_000, since_ns=100, jumps=((300, -7),))
-    assert [fault.read(t) for t in (100, 200, 300)] == [110, 260, 403]
-    assert fault.wrap(lambda: 200)() == 260
-
-
-def test_two_corrected_hosts_differ_by_both_their_errors() -> None:
-    assert epsilon_of_group([Interval(-5, 5), Interval(0, 4), Interval(-1, 1)]) == 7
-    assert epsilon_of_group([]) == 0

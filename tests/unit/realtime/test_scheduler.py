@@ -9,17 +9,20 @@ import json
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 import shmcast
 from helpers import Child, wait_until
+from shmcast._native import ffi, lib
 from shmcast.errors import DeadlineMissed, NotPermitted
 from shmcast.realtime import board
 from shmcast.realtime.admission import NotAdmitted
-from shmcast.realtime.scheduler import Job, JobAborted, Platform, Scheduler, burn
+from shmcast.realtime.scheduler import Job, JobAborted, Native, Platform, Scheduler, burn
 from shmcast.realtime.tasks import Task
 
 MS = 1_000_000
@@ -67,7 +70,7 @@ def test_tasks_of_both_kinds_are_released_and_counted(policy: str, kernel: str) 
 
         figures = wait_until(at_rest, "a moment in which all that was released is accounted for")
         threads = {os.sched_getscheduler(int(t)) for t in os.listdir("/proc/self/task")}
-    assert status.soft == (status.kernel_class == "other")
+    assert status.soft and figures.soft  # one of them is a Python callback
     assert POLICY[status.kernel_class] in threads  # the kernel says the same
     assert figures.policy == policy
     assert figures.kernel_class == status.kernel_class
@@ -91,6 +94,37 @@ def test_a_wish_that_is_refused_is_reported() -> None:
         schedule.add(task("a"), burn(1000))
         status = schedule.start()
     assert any("core of its own (1023)" in reason for reason in status.reasons)
+
+
+LOCKS = """
+import ctypes, mmap, re
+from shmcast.realtime.scheduler import *
+from shmcast.realtime.tasks import Task
+def locked():
+    with open("/proc/self/status") as status:
+        return int(re.search(r"VmLck:\\s+(\\d+)", status.read())[1])
+page = mmap.mmap(-1, mmap.PAGESIZE)
+address = ctypes.addressof(ctypes.c_char.from_buffer(page))
+if args[0]:
+    assert ctypes.CDLL(None).mlock(ctypes.c_void_p(address), mmap.PAGESIZE) == 0
+before = locked()
+for _ in range(2):
+    with Scheduler("locks", platform=Platform(kernel="other")) as schedule:
+        schedule.add(Task(name="a", period_ns=5_000_000, work_ns=1_000_000), burn(1000))
+        schedule.start()
+        during = locked()
+say([before, during, locked()])
+"""
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_memory_that_the_application_locked_stays_locked(
+    start: Callable[..., Child], own: bool
+) -> None:
+    """The end of the last schedule unlocked it."""
+    before, during, after = start(LOCKS, own).heard()
+    assert during >= before
+    assert (after > 0) == own
 
 
 UNPRIVILEGED = """
@@ -125,6 +159,25 @@ def test_a_schedule_that_must_not_be_soft_refuses_to_be() -> None:
     schedule.add(task("a"), burn(1000))
     with pytest.raises(NotPermitted, match="no real-time class"):
         schedule.start()
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_a_schedule_with_python_tasks_is_soft_whatever_class_it_got(native: bool) -> None:
+    """It said that these deadlines are soft, and was started although it must not be."""
+    schedule = Scheduler("hard", soft_ok=False)
+    schedule.add(task("py"), lambda _: None)
+    if native:
+        schedule.add(task("native"), burn(1000))
+    with pytest.raises(NotPermitted, match="their deadlines are soft"):
+        schedule.start()
+
+
+def test_a_schedule_without_python_tasks_is_as_hard_as_its_class() -> None:
+    with Scheduler("native") as schedule:
+        schedule.add(task("a"), burn(1000))
+        status = schedule.start()
+        assert schedule.figures().soft == status.soft
+    assert status.soft == (status.kernel_class == "other")
 
 
 def test_an_impossible_set_is_refused_before_anything_starts() -> None:
@@ -216,6 +269,72 @@ def test_degrade_works_for_native_tasks_under_every_policy(policy: str) -> None:
         wait_until(lambda: schedule.figures().tasks[0].stretch == 1, "as often as before")
 
 
+@pytest.mark.parametrize("policy", ["table", "fixed", "edf"])
+def test_what_degrading_leaves_out_is_not_a_missed_deadline(policy: str) -> None:
+    """A table counted it as skipped, so that degrading on purpose raised DeadlineMissed."""
+    with Scheduler("lighter", policy=policy, platform=EASY) as schedule:
+        schedule.add(task("a", 40, 5), burn(8 * MS), overrun="degrade", on_miss="raise")
+        schedule.start()
+        wait_until(lambda: schedule.figures().tasks[0].stretch >= 8, "less often")
+        assert "skipped" not in {event.kind for event in schedule.check()}
+
+
+def test_a_degraded_task_of_a_table_is_released_less_often_job_by_job() -> None:
+    """Whole cycles were left out, and in the others it came as often as ever."""
+    period = 10 * MS
+    deadlines: list[int] = []
+
+    @ffi.callback("int(void *, uint64_t)")
+    def overrun(_: object, deadline: int) -> int:
+        deadlines.append(deadline)
+        end = time.monotonic_ns() + 2 * MS
+        while time.monotonic_ns() < end:
+            pass
+        return 0
+
+    with Scheduler("jobs", policy="table", platform=EASY) as schedule:
+        schedule.add(task("a", 10, 1), Native(overrun, ffi.NULL), overrun="degrade")
+        schedule.add(task("b", 40, 1), burn(1000))
+        schedule.start()
+        wait_until(lambda: len(deadlines) >= 4, "four jobs")
+    periods = [(b - a) / period for a, b in pairwise(deadlines)]
+    # A busy machine may skip one on top of that.
+    assert [p % stretch for p, stretch in zip(periods, (2, 4, 8), strict=False)] == [0, 0, 0]
+
+
+TIGHT_SETS = {
+    "one without slack": [task("a", 10, 5, deadline_ns=5 * MS)],
+    "one that fills its period": [task("a", 10, 10)],
+    "two that fill the cycle": [task("a", 10, 5), task("b", 10, 5)],
+    "the last of three": [task("a", 20, 5), task("b", 20, 5), task("c", 20, 10)],
+}
+
+
+@pytest.mark.parametrize("tasks", TIGHT_SETS.values(), ids=TIGHT_SETS.keys())
+def test_every_task_of_an_admitted_table_runs(tasks: list[Task]) -> None:
+    """Waking a few microseconds late took the last or tightest one's place away, every time."""
+    with Scheduler("tight", policy="table", platform=Platform(lock_memory=False)) as schedule:
+        for one in tasks:
+            schedule.add(one, burn(1000))
+        schedule.start()
+        wait_until(lambda: all(t.finished for t in schedule.figures().tasks), "a job of each")
+
+
+def test_a_late_entry_of_a_table_does_not_take_a_later_ones_place() -> None:
+    """`long` would still end in time after an overrun, but only at the cost of `tight`."""
+    with Scheduler("places", policy="table", platform=Platform(lock_memory=False)) as schedule:
+        schedule.add(task("first", 40, 1, deadline_ns=10 * MS), burn(9 * MS, stubborn=True))
+        schedule.add(task("long", 40, 10, deadline_ns=30 * MS), burn(1000))
+        schedule.add(task("tight", 40, 2, deadline_ns=2 * MS, offset_ns=12 * MS), burn(1000))
+        schedule.start()
+
+        def seen() -> bool:
+            _, long, tight = schedule.figures().tasks
+            return long.skipped > 0 and tight.finished > 0
+
+        wait_until(seen, "one to be skipped, the other to run")
+
+
 def test_a_python_callback_that_hangs_does_not_delay_native_tasks() -> None:
     go_on = threading.Event()
     with Scheduler("hang", platform=EASY) as schedule:
@@ -233,6 +352,33 @@ def test_a_python_callback_that_hangs_does_not_delay_native_tasks() -> None:
         wait_until(noticed, "the watchdog to notice, and a release to be skipped")
         assert schedule.figures().stuck >= 1
         go_on.set()
+
+
+ONE_CORE = """
+from shmcast.realtime.scheduler import *
+from shmcast.realtime.tasks import Task
+MS = 1_000_000
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+platform = Platform(kernel="auto", priority=args[0], lock_memory=False)
+with Scheduler("core", platform=platform) as schedule:
+    work = burn(150 * MS, stubborn=True)
+    schedule.add(Task(name="a", period_ns=400 * MS, work_ns=5 * MS, deadline_ns=20 * MS), work)
+    status = schedule.start()
+    while not schedule.figures().tasks[0].misses: time.sleep(0.001)
+    say([status.kernel_class, status.reasons, schedule.figures().stuck])
+"""
+
+
+def test_the_watchdog_is_not_starved_by_what_it_watches(start: Callable[..., Child]) -> None:
+    """On one core a job of a real-time thread kept it waiting until there was nothing to see."""
+    _, _, stuck = start(ONE_CORE, 50).heard()
+    assert stuck >= 1
+
+
+def test_a_watchdog_that_cannot_be_above_its_jobs_is_reported(start: Callable[..., Child]) -> None:
+    kernel_class, reasons, _ = start(ONE_CORE, 99).heard()
+    told = any(reason.startswith("a watchdog above its jobs") for reason in reasons)
+    assert told == (kernel_class == "fifo")
 
 
 def test_native_tasks_go_on_while_the_interpreter_is_held() -> None:
@@ -392,3 +538,43 @@ def test_decisions_are_for_timing_alone(name: str) -> None:
 
     with shmcast.Mailbox.create(name, copies=1) as box, pytest.raises(ValueError, match="timing"):
         decisions(box.receiver(), box)
+
+
+TIMING = """
+from shmcast.mailbox.scheduled import decisions
+from shmcast.realtime.scheduler import *
+from shmcast.realtime.tasks import Task
+box = shmcast.Mailbox.create(args[0], protocol="timing", copies=1)
+rx = box.receiver()
+schedule = Scheduler("decides", platform=Platform(kernel="other", lock_memory=False))
+schedule.add(Task(name="decide", period_ns=200_000, work_ns=100_000), decisions(rx, box))
+schedule.start()
+def task(): return schedule.figures().tasks[0]
+while not task().finished: time.sleep(0.001)
+"""
+CLOSES = """
+rx.close()
+while not task().failed: time.sleep(0.001)
+kinds = {(event.kind, event.value) for event in schedule.drain() if event.kind == "failed"}
+say([rx.name, sorted(kinds)])
+schedule.close()
+box.close()
+shmcast.Mailbox.remove(args[0])
+"""
+
+
+def test_a_receiver_that_is_closed_ends_the_rounds_that_a_schedule_takes_for_it(
+    name: str, start: Callable[..., Child]
+) -> None:
+    """A round used what closing had freed, and the process died. Later rounds fail instead."""
+    child = start(TIMING + CLOSES, name)
+    assert child.heard() == [name, [["failed", lib.SC_CLOSED]]]
+    assert child.ended() == 0
+
+
+def test_a_program_may_end_while_a_schedule_decides(name: str, start: Callable[..., Child]) -> None:
+    """What the tasks use is freed when the program ends, so the schedule ends before."""
+    child = start(TIMING + "say(1)", name)
+    assert child.heard() == 1
+    assert child.ended() == 0
+    shmcast.Mailbox.remove(name)
