@@ -97,6 +97,9 @@ class Event(NamedTuple):
 class Platform:
     """What to ask of the kernel: scheduling class, priority, a core to itself, locked memory.
 
+    The watchdog gets the next higher priority, so choose one below 99. Nothing is above
+    SCHED_DEADLINE: there it looks in the time that the schedule's supply leaves.
+
     Locked memory is the whole process's, until the last schedule that asked for it ends. If the
     application had locked memory before the first of them began, all stays locked then; what it
     locks in between is unlocked with the rest, so it should lock first, or ask for none here.

@@ -4,6 +4,7 @@
  *   test_core NAME      0 if it holds; says what does not
  */
 #define _GNU_SOURCE
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -13,6 +14,7 @@
 
 #include "core.h"
 #include "crc32c.h"
+#include "rt_api.h"
 
 #define CHECK(what)                                                                  \
     do {                                                                             \
@@ -571,6 +573,42 @@ static void nobody_is_dead_because_proc_does_not_tell(void)
     CHECK(sys_liveness(&gone) == PROCESS_DEAD);
 }
 
+/* ---- a receiver that is closed while a schedule decides for it ---- */
+
+static _Atomic uint64_t rounds_taken;
+
+/* As a schedule's dispatcher does: it is not told that the receiver is closed. */
+static void *decide_until_closed(void *receiver)
+{
+    while (sc_rt_decide(receiver, FOREVER) != SC_CLOSED)
+        COUNT_UP(&rounds_taken);
+    return NULL;
+}
+
+static void closing_ends_the_rounds_of_a_schedule(void)
+{
+    const struct sc_mailbox_params params = {.message_bytes = 64, .capacity = 2, .receivers = 2,
+                                             .checksum = 1};
+    take_own_name();
+    sc_domain *d = new_domain_for(2, SC_TIMING, own_name);
+    CHECK(sc_mailbox_create(d, "box", &params) == 0 && sc_domain_publish(d) == 0);
+    for (int i = 0; i < 40; i++) {
+        sc_receiver *r;
+        pthread_t thread;
+        CHECK(sc_receiver_open(d, 0, SECOND, &r) == 0 && sc_receiver_decide_by_schedule(r) == 0);
+        uint64_t before = rounds_taken;
+        CHECK(pthread_create(&thread, NULL, decide_until_closed, r) == 0);
+        while (rounds_taken == before)
+            sched_yield();
+        CHECK(sc_receiver_close(r) == 0);
+        pthread_join(thread, NULL);
+        CHECK(sc_receiver_decide_by_schedule(r) == SC_CLOSED);
+        sc_receiver_free(r);
+    }
+    sc_domain_close(d);
+    sc_domain_remove(own_name);
+}
+
 static const struct { const char *name; void (*run)(void); } tests[] = {
 #define TEST(name) {#name, name}
     TEST(crc32c_is_castagnolis),
@@ -593,6 +631,7 @@ static const struct { const char *name; void (*run)(void); } tests[] = {
     TEST(a_freeze_is_waited_for_until_the_deadline),
     TEST(a_segment_of_another_boot_is_incompatible),
     TEST(nobody_is_dead_because_proc_does_not_tell),
+    TEST(closing_ends_the_rounds_of_a_schedule),
 };
 
 int main(int argc, char **argv)
