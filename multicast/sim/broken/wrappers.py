@@ -26,13 +26,18 @@ from shmcast.multicast.sim.mutants import mutant
 LATE_BY = 20_000  # more than any bound of a campaign
 
 
+def the_one_that_errs(topology: Topology) -> ProcessId:
+    """If one is enough."""
+    return topology.groups[0][-1]
+
+
 class Wrapper:
     """Hands everything on; subclasses tamper with deliveries."""
 
     def __init__(self, inner: Machine, process: ProcessId, topology: Topology) -> None:
         self.inner = inner
         self.process = process
-        self.chosen = process == topology.groups[0][-1]  # the one that errs, if one is enough
+        self.chosen = process == the_one_that_errs(topology)
 
     def handle(self, event: Event, now: LocalTime) -> list[Effect]:
         effects: list[Effect] = []
