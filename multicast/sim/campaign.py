@@ -19,6 +19,7 @@ from shmcast.multicast.sim.random_faults import random_faults
 from shmcast.multicast.sim.recorder import Recording
 from shmcast.multicast.sim.run import Run
 from shmcast.multicast.sim.scenario import Scenario
+from shmcast.multicast.sim.weather import weather
 from shmcast.multicast.sim.workload import Call, Input, random_submissions
 
 MESSAGES_MAX = 30
@@ -32,11 +33,13 @@ def scenario_of(spec: Spec, seed: int) -> Scenario:
     topology = rng.choice(spec.shapes)
     interval = rng.choice((50, 300, 2000))
     messages = rng.randint(1, MESSAGES_MAX)
+    span = messages * interval + 5 * DELTA
+    faults = random_faults(spec, topology, rng, span)
     return Scenario(
         spec=spec,
         topology=topology,
         inputs=_inputs(spec, topology, messages, interval, seed),
-        faults=random_faults(spec, topology, rng, span=messages * interval + 5 * DELTA),
+        faults=(*faults, *weather(spec, topology, seed, span)),
         seed=seed,
         delay=_delay(spec, topology, rng),
         fifo=not spec.tolerates.reordering or rng.random() < 0.5,
