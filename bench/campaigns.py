@@ -38,6 +38,7 @@ COLUMNS = (
     "Disturbance",
     "SendOmission",
     "ReceiveOmission",
+    "ClockFault",
 )
 
 HEAD = """# Campaigns: every protocol under seeded faults

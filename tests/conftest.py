@@ -1,4 +1,5 @@
-"""Fixtures: names that nobody else uses, and the check that nothing is left behind."""
+"""Fixtures: names that nobody else uses, and the check that nothing is left behind; and what the
+campaigns looked at, as a table at the end."""
 
 from __future__ import annotations
 
@@ -53,6 +54,22 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return "spark" if path.startswith("tests/pipeline/") else path
 
     return OneSession(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """What the campaigns looked at: what a test prints is not shown if it passes."""
+    reports = [r for kind in ("passed", "failed") for r in terminalreporter.stats.get(kind, [])]
+    rows = sorted(value for r in reports for name, value in r.user_properties if name == "campaign")
+    if not rows:
+        return
+    terminalreporter.section("campaigns")
+    width = max(len(row[0]) for row in rows)
+    heading = ("runs", "with faults", "faults", "virtual hours")
+    terminalreporter.write_line(" " * width + "".join(f"  {word:>13}" for word in heading))
+    rows.append(["all", *(sum(column) for column in list(zip(*rows, strict=True))[1:])])
+    for name, *counts, hours in rows:
+        cells = "".join(f"  {count:>13,}" for count in counts)
+        terminalreporter.write_line(f"{name:<{width}}{cells}  {hours:>13.3f}")
 
 
 def _processes_of_this_test() -> list[psutil.Process]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import count
 from random import Random
 
 from shmcast.multicast.protocols.core import ProcessId
@@ -18,6 +19,7 @@ from shmcast.multicast.sim.random_faults import random_faults
 from shmcast.multicast.sim.recorder import Recording
 from shmcast.multicast.sim.run import Run
 from shmcast.multicast.sim.scenario import Scenario
+from shmcast.multicast.sim.weather import weather
 from shmcast.multicast.sim.workload import Call, Input, random_submissions
 
 MESSAGES_MAX = 30
@@ -31,11 +33,13 @@ def scenario_of(spec: Spec, seed: int) -> Scenario:
     topology = rng.choice(spec.shapes)
     interval = rng.choice((50, 300, 2000))
     messages = rng.randint(1, MESSAGES_MAX)
+    span = messages * interval + 5 * DELTA
+    faults = random_faults(spec, topology, rng, span)
     return Scenario(
         spec=spec,
         topology=topology,
         inputs=_inputs(spec, topology, messages, interval, seed),
-        faults=random_faults(spec, topology, rng, span=messages * interval + 5 * DELTA),
+        faults=(*faults, *weather(spec, topology, seed, span)),
         seed=seed,
         delay=_delay(spec, topology, rng),
         fifo=not spec.tolerates.reordering or rng.random() < 0.5,
@@ -91,6 +95,7 @@ class Campaign:
 
     name: str
     runs: int = 0
+    with_faults: int = 0  # runs in which at least one fault happened
     steps: int = 0
     virtual_ticks: int = 0
     faults: Counter[str] = field(default_factory=Counter)
@@ -100,6 +105,7 @@ class Campaign:
     def add(self, seed: int, outcome: Run) -> None:
         report = outcome.report()
         self.runs += 1
+        self.with_faults += bool(outcome.faults)
         self.steps += outcome.steps
         self.virtual_ticks += outcome.ended_at
         self.faults.update(outcome.faults)
@@ -110,6 +116,7 @@ class Campaign:
 
     def merge(self, other: Campaign) -> None:
         self.runs += other.runs
+        self.with_faults += other.with_faults
         self.steps += other.steps
         self.virtual_ticks += other.virtual_ticks
         self.faults.update(other.faults)
@@ -127,22 +134,36 @@ class Campaign:
     def __str__(self) -> str:
         faults = ", ".join(f"{n} {kind}" for kind, n in sorted(self.faults.items())) or "none"
         return (
-            f"{self.name}: {self.runs} runs, {self.steps} steps, {self.virtual_hours:.4f} virtual "
-            f"hours, {self.faults.total()} faults: {faults}; {len(self.failures)} violated, "
-            f"{len(self.undetermined)} undetermined"
+            f"{self.name}: {self.runs} runs, {self.with_faults} with faults, {self.steps} steps, "
+            f"{self.virtual_hours:.4f} virtual hours, {self.faults.total()} faults: {faults}; "
+            f"{len(self.failures)} violated, {len(self.undetermined)} undetermined"
         )
 
 
 def campaign(spec: Spec, seeds: Iterable[int]) -> Campaign:
     found = Campaign(spec.name)
-    recording = recording_for(spec)
     for seed in seeds:
-        try:
-            found.add(seed, run(scenario_of(spec, seed), record=recording))
-        except Exception as error:
-            error.add_note(f"replay: {replay_command(spec.name, seed)}")
-            raise
+        _look_at(scenario_of(spec, seed), found)
     return found
+
+
+def campaign_with_faults(spec: Spec, runs: int) -> Campaign:
+    """Seeds from 0 on, but for those that draw no fault, until so many runs had one: a fault that
+    is drawn need not happen, as a crash inside a step that never comes."""
+    found = Campaign(spec.name)
+    drawn = (scenario for seed in count() if (scenario := scenario_of(spec, seed)).faults)
+    while found.with_faults < runs:
+        _look_at(next(drawn), found)
+    return found
+
+
+def _look_at(scenario: Scenario, found: Campaign) -> None:
+    seed = scenario.seed
+    try:
+        found.add(seed, run(scenario, record=recording_for(scenario.spec)))
+    except Exception as error:
+        error.add_note(f"replay: {replay_command(found.name, seed)}")
+        raise
 
 
 def replay_command(name: str, seed: int) -> str:

@@ -149,8 +149,8 @@ class Engine:
             case Slow(process, at, until, step_ticks, faulty):
                 self.control(at, lambda: self._slow(process, step_ticks, faulty))
                 self.control(until, lambda: self._slow(process, 0, False))
-            case ClockFault(process, at, jump, drift_ppm):
-                self.control(at, lambda: self._change_clock(process, jump, drift_ppm))
+            case ClockFault():
+                self.control(fault.at, lambda: self._change_clock(fault))
             case WrongNomination() | WrongSuspicion():
                 self.control(fault.at, lambda: self._mistake(fault))
                 self.control(fault.until, lambda: self.oracle.correct(fault, self.now))
@@ -424,11 +424,12 @@ class Engine:
                 FAULT if faulty else NOTE, node, self.now, detail=f"a step takes {step_ticks}"
             )
 
-    def _change_clock(self, process: ProcessId, jump: int, drift_ppm: int | None) -> None:
+    def _change_clock(self, fault: ClockFault) -> None:
         self.faults["ClockFault"] += 1
-        node = self.nodes[process]
-        node.clock = (node.clock or Clock()).changed(self.now, jump, drift_ppm)
-        self.recorder.event(FAULT, node, self.now, detail=f"clock {jump:+d}, {drift_ppm} ppm")
+        node = self.nodes[fault.process]
+        node.clock = (node.clock or Clock()).changed(self.now, fault.jump, fault.drift_ppm)
+        detail = f"clock {fault.jump:+d}, {fault.drift_ppm} ppm"
+        self.recorder.event(FAULT if fault.faulty else NOTE, node, self.now, detail=detail)
         for name, (at, _) in list(node.timers.items()):
             self._arm(node, name, at)
 

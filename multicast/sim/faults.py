@@ -103,12 +103,13 @@ class Slow:
 
 @dataclass(frozen=True, slots=True)
 class ClockFault:
-    """The clock jumps, or runs at another rate, outside what the model allows."""
+    """The clock jumps, or runs at another rate; `faulty`: outside what the model allows."""
 
     process: ProcessId
     at: int
     jump: int = 0
     drift_ppm: int | None = None
+    faulty: bool = True
 
 
 @dataclass(frozen=True, slots=True)

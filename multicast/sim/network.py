@@ -73,7 +73,7 @@ class Network:
 
     def _disturbed(self, src: ProcessId, dst: ProcessId, arrival: int, now: int) -> tuple[int, ...]:
         rng = self.rng
-        duplicates: list[int] = []
+        later: list[int] = []  # by how much each second copy is later than the first
         overtaken = False
         for fault in self.disturbances:
             if not fault.touches(src, dst, now):
@@ -81,13 +81,12 @@ class Network:
             if fault.loss and rng.random() < fault.loss:
                 return ()
             if fault.duplication and rng.random() < fault.duplication:
-                duplicates.append(arrival + rng.randint(1, fault.jitter))
+                later.append(rng.randint(1, fault.jitter))
             if fault.reordering and rng.random() < fault.reordering:
                 overtaken = True
                 arrival += rng.randint(1, fault.jitter)
-        if overtaken:
-            return (arrival, *duplicates)
-        return (self.in_order(src, dst, arrival), *duplicates)
+        first = arrival if overtaken else self.in_order(src, dst, arrival)
+        return (first, *(first + ticks for ticks in later))
 
     def send_omitted(self, src: ProcessId, dst: ProcessId, now: int) -> bool:
         return any(

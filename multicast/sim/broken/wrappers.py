@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from shmcast.multicast.protocols.broadcasts import NAMED
+from shmcast.multicast.protocols.consensus_from_paxos import NAME as PAXOS
 from shmcast.multicast.protocols.core import (
     Deliver,
     Effect,
@@ -26,13 +27,18 @@ from shmcast.multicast.sim.mutants import mutant
 LATE_BY = 20_000  # more than any bound of a campaign
 
 
+def the_one_that_errs(topology: Topology) -> ProcessId:
+    """If one is enough."""
+    return topology.groups[0][-1]
+
+
 class Wrapper:
     """Hands everything on; subclasses tamper with deliveries."""
 
     def __init__(self, inner: Machine, process: ProcessId, topology: Topology) -> None:
         self.inner = inner
         self.process = process
-        self.chosen = process == topology.groups[0][-1]  # the one that errs, if one is enough
+        self.chosen = process == the_one_that_errs(topology)
 
     def handle(self, event: Event, now: LocalTime) -> list[Effect]:
         effects: list[Effect] = []
@@ -119,7 +125,7 @@ BREAKS: dict[str, tuple[type[Wrapper], str]] = {
     "local-time": (Dawdles, "deliveries are late"),
 }
 
-for _name in NAMED:
+for _name in (*NAMED, PAXOS):
     for _promise in lookup(_name).promises:
         _kind, _differs = BREAKS[_promise.removeprefix("uniform-")]
         mutant(

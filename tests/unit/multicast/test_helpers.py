@@ -11,6 +11,7 @@ from shmcast.multicast.protocols.topology import Topology, letters
 from shmcast.multicast.sim.api import run, simulate
 from shmcast.multicast.sim.campaign import scenario_of, spec_of
 from shmcast.multicast.sim.delays import HeavyTailed, paper_000_wan
+from shmcast.multicast.sim.faults import Crash, Disturbance, Recover
 from shmcast.multicast.sim.run import Run
 from shmcast.multicast.sim.shrink import minimise, shrink
 
@@ -102,6 +103,45 @@ def test_svg_is_well_formed_and_has_an_arrow_per_message_between_processes() -> 
     arrows = [e for e in root.iter() if e.get("marker-end")]
     between = [e for e in outcome.trace if e.kind == "receive" and e.peer != e.proc]
     assert len(arrows) == len(between)
+
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def svg_of(outcome: Run) -> tuple[list[ElementTree.Element], list[ElementTree.Element], list[str]]:
+    """Its circles, its lines, its texts."""
+    root = ElementTree.fromstring(outcome.svg())
+    texts = [e.text or "" for e in root.iter(f"{SVG}text")]
+    return list(root.iter(f"{SVG}circle")), list(root.iter(f"{SVG}line")), texts
+
+
+def test_svg_marks_a_restart_and_leaves_the_time_before_it_empty() -> None:
+    faults = [Crash(0, 3000), Recover(0, 20_000)]
+    outcome = simulate("wbcast", groups=1, replicas=3, clients=1, messages=2, faults=faults)
+    circles, lines, texts = svg_of(outcome)
+    (restart,) = [c for c in circles if c.get("fill") == "white"]
+    assert "restart" in texts and "crash" in texts
+    first = lines[0].get("y1")
+    lives = [li for li in lines if li.get("y1") == li.get("y2") == first == restart.get("cy")]
+    assert [life.get("x1") for life in lives[1:]] == [restart.get("cx")]
+
+
+def test_svg_shows_where_messages_are_lost() -> None:
+    outcome = simulate(
+        "wbcast", groups=1, replicas=3, clients=1, messages=2, faults=[Disturbance(0, 900, 0.5)]
+    )
+    lost = [e for e in outcome.trace if e.kind == "link"]
+    _, lines, texts = svg_of(outcome)
+    assert len(lost) == len([line for line in lines if line.get("stroke-dasharray")]) > 0
+    assert sum(text.endswith("is lost") for text in texts) == len(lost)
+
+
+def test_svg_shows_what_is_proposed_and_decided() -> None:
+    outcome = run(scenario_of(spec_of("consensus"), 3))
+    _, _, texts = svg_of(outcome)
+    for kind in ("propose", "decide"):
+        rows = [f"{kind} {e.detail}" for e in outcome.trace if e.kind == kind]
+        assert rows and sorted(t for t in texts if t.startswith(f"{kind} ")) == sorted(rows)
 
 
 def test_every_protocol_of_the_folder_is_in_the_table() -> None:

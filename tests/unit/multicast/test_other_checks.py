@@ -3,7 +3,7 @@
 import pytest
 
 from shmcast.multicast.checks import agreements
-from shmcast.multicast.checks.consistency import consistency
+from shmcast.multicast.checks.consistency import consistency, consistent, uncontaminated
 from shmcast.multicast.checks.history import History
 from shmcast.multicast.checks.streaming import Certificate
 from shmcast.multicast.checks.table import check
@@ -84,6 +84,38 @@ def test_skipper_is_inconsistent_and_its_listeners_contaminated() -> None:
     found = consistency(History(t.trace()))
     assert {p: e.msg for p, e in found.inconsistent.items()} == {(2, 0): (0, 2)}
     assert {p: e.msg for p, e in found.contaminated.items()} == {(0, 0): (2, 1), (1, 0): (2, 1)}
+    assert consistent(History(t.trace())).violated
+    assert uncontaminated(History(t.trace())).violated
+
+
+def test_process_that_is_ahead_of_an_open_run_is_not_convicted() -> None:
+    """p0, faulty, has delivered all that the correct ones have, and more, and spoke after that."""
+    t = Written(ALL).multicast(1, "m").multicast(1, "n").fault(0)
+    t.deliver(0, "m", "n").deliver(1, "m").deliver(2, "m").multicast(0, "y")
+    closed, still_open = (History(t.trace(closed=is_closed)) for is_closed in (True, False))
+    assert consistent(closed).violated
+    assert uncontaminated(closed).outcome is Outcome.PASSED, "nobody has delivered y"
+    assert consistent(still_open).outcome is Outcome.UNDETERMINED
+    assert {p: e.msg for p, e in consistency(still_open).ahead.items()} == {(0, 0): (1, 2)}
+    t.deliver(1, "n", "y")
+    for is_closed in (True, False):
+        assert consistent(History(t.trace(closed=is_closed))).outcome is Outcome.PASSED
+
+
+def test_open_run_does_not_excuse_another_order() -> None:
+    t = Written(ALL).multicast(1, "m").multicast(1, "n").fault(0)
+    t.deliver(0, "n").multicast(0, "y").deliver(1, "m", "n", "y")
+    history = History(t.trace(closed=False))
+    assert consistent(history).violated and uncontaminated(history).violated
+
+
+def test_correct_process_that_heard_one_who_is_ahead_may_be_contaminated() -> None:
+    """p1 delivers y, which p0 broadcast after n; whether n follows is open."""
+    t = Written(ALL).multicast(1, "m").multicast(1, "n").fault(0)
+    t.deliver(0, "m", "n").multicast(0, "y").deliver(1, "m").deliver(2, "y")
+    history = History(t.trace(closed=False))
+    assert not consistency(history).contaminated
+    assert uncontaminated(history).outcome is Outcome.UNDETERMINED
 
 
 def test_rows_of_a_store_come_back_in_order() -> None:
