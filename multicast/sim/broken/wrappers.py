@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from shmcast.multicast.protocols.broadcasts import NAMED
+from shmcast.multicast.protocols.consensus_from_paxos import NAME as PAXOS
 from shmcast.multicast.protocols.core import (
     Deliver,
     Effect,
@@ -124,7 +125,7 @@ BREAKS: dict[str, tuple[type[Wrapper], str]] = {
     "local-time": (Dawdles, "deliveries are late"),
 }
 
-for _name in NAMED:
+for _name in (*NAMED, PAXOS):
     for _promise in lookup(_name).promises:
         _kind, _differs = BREAKS[_promise.removeprefix("uniform-")]
         mutant(
