@@ -5,6 +5,7 @@ from __future__ import annotations
 from shmcast.multicast.protocols import (
     barrier_entries,
     consensus,
+    consensus_from_paxos,
     core,
     dab_messages,
     diffusion,
@@ -64,6 +65,7 @@ TAGS: dict[type[core.Wire], int] = {
     consensus.Proposal: 71,
     consensus.Ack: 72,
     consensus.Decide: 73,
+    consensus_from_paxos.Wanted: 74,
     diffusion.Copy: 80,
     timed_diffusion.TimedCopy: 81,
     trb_from_consensus.Value: 82,
