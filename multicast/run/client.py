@@ -29,6 +29,7 @@ from shmcast.multicast.run.inbox import (
     inbox_name,
 )
 from shmcast.multicast.run.life import Life, PeerLife
+from shmcast.multicast.run.options import for_messages_of
 from shmcast.multicast.run.recording import end_of_client, recorder
 from shmcast.multicast.run.transport import CLIENTS_FROM
 
@@ -64,7 +65,8 @@ class Client:
         self._peers = {r.proc: PeerLife(config, r.proc) for r in config.replicas}
         self._outlets: dict[ProcessId, tuple[int, Outlet]] = {}
         self._entry: dict[tuple[int, ...], ProcessId] = {}  # that answered last
-        self._patience_ns = config.options["request_ticks"] * 1000
+        options = for_messages_of(config.options, config.message_size)
+        self._patience_ns = options["request_ticks"] * 1000
         self._trace = recorder(config, self.id)
 
     def multicast(

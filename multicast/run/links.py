@@ -36,7 +36,8 @@ from shmcast.realtime.clock import ClockBroken, Interval, RemoteClock
 
 HEARTBEAT_NS = 50_000_000
 FRAMES_MAX = 65_536  # kept for one peer, until it has them
-BYTES_MAX = 64 << 20
+BYTES_MAX = 64 << 20  # and one frame
+PIECE_BYTES = 1 << 20  # a frame travels in such: no heartbeat waits long behind one
 SILENCE_NS = 2_000_000_000  # a DEALER that brought nothing for so long is replaced; then doubled
 SILENCE_NS_MAX = 8_000_000_000  # a slow host, too, gets through a handshake by then
 HANDSHAKE_SHARE = 2  # of that time: who has not shown its key in half of it is disconnected
@@ -220,7 +221,7 @@ class Links:
         socket.curve_publickey, socket.curve_secretkey = self._keys
         socket.linger = 0
         socket.handshake_ivl = patience_ns // HANDSHAKE_SHARE // 1_000_000
-        socket.maxmsgsize = FRAME_BYTES_MAX + 64
+        socket.maxmsgsize = PIECE_BYTES + 64
         socket.set(zmq.HEARTBEAT_IVL, 500)
         socket.set(zmq.HEARTBEAT_TIMEOUT, 2_000)
         return socket
@@ -317,7 +318,7 @@ class Links:
         with self._lock:
             frames, peer.waiting, peer.waiting_bytes = peer.waiting, deque(), 0
         for data in frames:
-            self._send_all(peer, peer.out.push(data))
+            self._send_all(peer, peer.out.push(*link.pieces_of(data, PIECE_BYTES)))
         if peer.out.cut and not peer.told_cut:
             peer.told_cut = True
             self._put(peer, [link.encode(Cut(self.life, peer.out.to_life or 0))])
@@ -428,8 +429,14 @@ class Links:
         peer.owes_ack = True
         if peer.into.leaves_a_gap(head):
             peer.gap = True
-        elif peer.into.is_next(head) and self.arrived(peer.process, data) is not False:
-            peer.into.took()
+        elif peer.into.is_next(head):
+            try:
+                whole = peer.into.whole(data, FRAME_BYTES_MAX)
+            except Corrupt:
+                peer.into.cut = True
+                raise
+            if whole is None or self.arrived(peer.process, whole) is not False:
+                peer.into.took(data)
 
     def _refuse(self, route: bytes, key: bytes, why: str) -> None:
         self._note(key, f"refused: {why}")

@@ -14,10 +14,14 @@ from helpers import SHM, Child, wait_until
 from shmcast.errors import DeadlineMissed, MessageTooLarge, NoQuorum
 from shmcast.mailbox.faults import kill_copy
 from shmcast.mailbox.mailbox import Mailbox
-from shmcast.multicast.run.inbox import inbox_name
+from shmcast.multicast.protocols.core import Message, MessageId
+from shmcast.multicast.protocols.wbcast_wire import MulticastMsg
+from shmcast.multicast.run.inbox import Outlet, head_of, inbox_name
 from shmcast.multicast.run.life import OwnLife, path_of
 from shmcast.multicast.run.replica import EXIT_AGAIN
 from shmcast.multicast.run.supervisor import stop
+from shmcast.multicast.run.transport import CLIENTS_FROM
+from shmcast.multicast.run.wire import Codec
 
 
 def test_a_multicast_to_two_groups_is_delivered_by_all_replicas_in_one_order(
@@ -163,6 +167,26 @@ def test_a_client_without_a_quorum_is_told_so_and_a_retry_orders_its_request_onc
         cluster.stop_all()
         assert cluster.verdicts() == {}
         assert [seq for _, seq in cluster.delivered("g1.a")] == [1, 2]
+
+
+def test_a_client_that_speaks_like_a_replica_is_not_heard(tmp_path: Path) -> None:
+    """Its garbage was ordered, blamed on the replicas that passed it on, and ended the group."""
+    with replicas(tmp_path, "garbage", groups=1) as cluster:
+        cluster.start_all()
+        with cluster.client() as client:
+            client.multicast(b"first", ["g1"], timeout=60)
+            codec = Codec("wbcast", cluster.config.topology)
+            name = inbox_name(cluster.config.name, 0, 0)
+            for number, sender in enumerate((CLIENTS_FROM + 5, 1)):  # as a client, as replica 1
+                garbage = Message(MessageId(1, number + 7), (0,), b"no composite")
+                outlet = Outlet(name, head_of(sender, 0))
+                outlet.send(codec.encode([MulticastMsg(garbage, 1)]))
+                outlet.close()
+            for _ in range(20):
+                client.multicast(b"more", ["g1"], timeout=60)
+        assert [p.poll() for p in cluster.processes.values()] == [None] * 3
+        cluster.stop_all()
+        assert cluster.verdicts() == {}
 
 
 SILENT_CLIENT = """
