@@ -14,7 +14,14 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Self
 
-from shmcast.errors import DeadlineMissed, MessageTooLarge, NoQuorum
+from shmcast.errors import (
+    Corrupt,
+    DeadlineMissed,
+    Incompatible,
+    MailboxFull,
+    MessageTooLarge,
+    NoQuorum,
+)
 from shmcast.multicast.checks.trace import MULTICAST
 from shmcast.multicast.protocols.core import ProcessId
 from shmcast.multicast.protocols.quorum import majority
@@ -27,6 +34,7 @@ from shmcast.multicast.run.inbox import (
     client_inbox_name,
     head_of,
     inbox_name,
+    lanes_for_replicas,
 )
 from shmcast.multicast.run.life import Life, PeerLife
 from shmcast.multicast.run.options import for_messages_of
@@ -45,6 +53,14 @@ def _deadline(timeout: float | None) -> int:
     return time.monotonic_ns() + int(limit_s * 1e9)
 
 
+def _records_of(data: bytes) -> list[records.Record]:
+    """None of a frame that no replica can have sent: the request is simply asked for again."""
+    try:
+        return records.decode(data)
+    except (Corrupt, Incompatible):
+        return []
+
+
 class Client:
     """Threads may share it; they take turns. For several requests at once use several clients."""
 
@@ -52,6 +68,7 @@ class Client:
         self.config = config
         self.id = random.SystemRandom().randrange(CLIENTS_FROM, 1 << 31)
         self._seq = 0
+        self._full = 0  # replicas that had no lane for us when all were asked last
         self._unanswered: records.Request | None = None
         self._lock = threading.Lock()
         self._head = head_of(self.id, 0)
@@ -100,30 +117,35 @@ class Client:
     def _ask(self, request: records.Request, deadline: int) -> Ordered:
         self._unanswered = request
         data = records.encode([request])
-        for entry in self._entries(request.dest, deadline):
-            outlet = self._outlet(entry, answered=entry == self._entry.get(request.dest))
-            if outlet is None:
-                continue
-            outlet.send(data)
-            place = self._answer(request, entry, outlet, data, deadline)
-            if place is not None:
-                self._entry[request.dest] = entry
-                self._unanswered = None
-                return Ordered(place, request.seq)
-            self._entry.pop(request.dest, None)
-        raise self._too_late(request)
+        while True:
+            self._full = 0
+            asked = False
+            for entry in self._entries(request.dest):
+                outlet = self._outlet(entry, answered=entry == self._entry.get(request.dest))
+                if outlet is None or not outlet.is_open():
+                    self._full += outlet is not None and not outlet.gone
+                    continue
+                asked = True
+                outlet.send(data)
+                place = self._answer(request, entry, outlet, data, deadline)
+                if place is not None:
+                    self._entry[request.dest] = entry
+                    self._unanswered = None
+                    return Ordered(place, request.seq)
+                self._entry.pop(request.dest, None)
+            if (left := deadline - time.monotonic_ns()) <= 0:
+                raise self._too_late(request)
+            if not asked:
+                self._inbox.receive(min(SLICE_NS, left))
 
-    def _entries(self, dest: tuple[int, ...], deadline: int) -> Iterator[ProcessId]:
-        """Whom to ask, one after the other, until the deadline; those that live come round."""
+    def _entries(self, dest: tuple[int, ...]) -> Iterator[ProcessId]:
+        """Whom to ask, one after the other."""
         if dest in self._entry:
             yield self._entry[dest]
-        while time.monotonic_ns() < deadline:
-            lives = self._living(p for g in dest for p in self.config.topology.groups[g])
-            leading = sorted(lives.values(), key=lambda life: -life.epoch)
-            leaders = [life.leader for life in leading if life.leader in lives]
-            yield from dict.fromkeys([*leaders[:1], *lives])
-            if not lives:
-                self._inbox.receive(min(SLICE_NS, max(0, deadline - time.monotonic_ns())))
+        lives = self._living(p for g in dest for p in self.config.topology.groups[g])
+        leading = sorted(lives.values(), key=lambda life: -life.epoch)
+        leaders = [life.leader for life in leading if life.leader in lives]
+        yield from dict.fromkeys([*leaders[:1], *lives])
 
     def _living(self, processes: Iterable[ProcessId]) -> dict[ProcessId, Life]:
         found = {}
@@ -146,8 +168,11 @@ class Client:
             if known is not None:
                 known[1].close()
             name = inbox_name(self.config.name, process, life.incarnation)
-            known = self._outlets[process] = (life.incarnation, Outlet(name, self._head))
+            known = self._outlets[process] = (life.incarnation, self._way_to(name))
         return known[1]
+
+    def _way_to(self, name: str) -> Outlet:
+        return Outlet(name, self._head, spare=lanes_for_replicas(self.config))
 
     def _answer(
         self,
@@ -162,7 +187,7 @@ class Client:
         while (now := time.monotonic_ns()) < patience and not outlet.gone:
             outlet.flush()
             for frame in self._inbox.receive(min(SLICE_NS, patience - now)):
-                for record in records.decode(frame.data):
+                for record in _records_of(frame.data):
                     match record:
                         case records.Reply(_, seq, at, tie) if seq == request.seq:
                             return Place(at, tie)
@@ -187,6 +212,11 @@ class Client:
                     f"group {self.config.groups[g].name} has {len(living)} of {len(members)} "
                     "replicas alive, fewer than a majority: start them (shmcast up), then retry()"
                 )
+        if self._full:
+            return MailboxFull(
+                f"{self._full} replicas have no place left for another client: close clients that "
+                "are not needed, or let threads share one, then retry()"
+            )
         return DeadlineMissed(
             f"multicast {request.seq} was not ordered before its deadline; it may still be, once "
             "at most: retry() asks again, and so does the next multicast, first of all"

@@ -40,12 +40,15 @@ from shmcast.multicast.run.api import Delivery, Ordered, Place, State
 from shmcast.multicast.run.config import ClusterConfig
 from shmcast.multicast.run.eager_domain import (
     HEADER_BYTES,
+    SENDERS,
     box_bytes,
     founding_lock,
+    lanes_for_replicas,
     open_domain,
     receiver_pids,
     remove_if_unused,
 )
+from shmcast.multicast.run.inbox import lanes_left
 from shmcast.multicast.run.transfer import (
     SNAPSHOT_VERSION,
     GiveUp,
@@ -421,12 +424,29 @@ class EagerClient(_Block):
                     raise NoQuorum(
                         f"{self._config.name}: no replica runs here: start them (shmcast up)"
                     ) from None
+                try:
+                    self._sender = self._sender_of(domain, max(0.05, left))
+                except BaseException:
+                    domain.close()
+                    raise
                 self._domain = domain
                 self._board = Board(self._config, domain)
-                self._sender = domain.sender(timeout=max(0.05, left))
                 self._lane = self._sender.id & _LANE
                 self._quorate = self._look_at = self._reap_at = 0
             return self._sender
+
+    def _sender_of(self, domain: Domain, timeout: float) -> Sender:
+        spare = lanes_for_replicas(self._config)
+        segments = domain.mailbox(self._config.groups[0].name).segments
+        sender = domain.sender(timeout=timeout)
+        if lanes_left(segments) < spare:
+            domain.reap()
+        if lanes_left(segments) >= spare:
+            return sender
+        raise MailboxFull(
+            f"{self._config.name}: {SENDERS - spare} clients already, as many as it can serve; "
+            "nothing was sent: close some, or let threads share one"
+        )
 
     def _plan(self, groups: Iterable[str]) -> tuple[int, bytes]:
         names = (groups,) if isinstance(groups, str) else tuple(groups)
@@ -491,6 +511,8 @@ class EagerClient(_Block):
             except Rejected:
                 pass  # nobody delivered it: late, under load; it keeps its number
             except MailboxFull:
+                if self._sender is None:
+                    raise
                 self._look_at = 0
                 if _ns() >= end:
                     raise DeadlineMissed(

@@ -25,6 +25,7 @@ from shmcast.multicast.run.config import ClusterConfig
 from shmcast.realtime.bounds import Bounds
 
 SENDERS = 64  # clients, and replicas while they hand over a state
+SPARE_MAX = 16
 GROUPS_MAX = 23  # of 48 mailboxes
 HEADER_BYTES = 8
 _LOCK = "founding.lock"
@@ -40,6 +41,11 @@ def domain_name(config: ClusterConfig) -> str:
 
 def box_bytes(config: ClusterConfig) -> int:
     return max(config.message_size, _SLOT_BYTES_MIN) + HEADER_BYTES
+
+
+def lanes_for_replicas(config: ClusterConfig) -> int:
+    """That clients leave free: a replica that comes back needs one for a moment."""
+    return min(len(config.replicas), SPARE_MAX)
 
 
 def _capacity(config: ClusterConfig) -> int:

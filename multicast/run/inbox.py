@@ -27,10 +27,12 @@ from shmcast.errors import (
     Rejected,
     ShmcastError,
 )
+from shmcast.mailbox.domain import Segments
 from shmcast.mailbox.mailbox import Mailbox
 from shmcast.mailbox.receiver import Wait
 from shmcast.mailbox.sender import Sender
 from shmcast.multicast.protocols.core import ProcessId
+from shmcast.multicast.run.config import ClusterConfig
 from shmcast.multicast.run.records import FRAGMENTS_MAX, Fragment
 from shmcast.multicast.run.records import decode as decode_records
 from shmcast.multicast.run.records import encode as encode_records
@@ -42,6 +44,7 @@ _HEAD_BYTES = _HEAD.size
 _FRAGMENT_HEAD_BYTES = 64  # the most that a Fragment adds to its data
 _LOST = (ShmcastError, FileNotFoundError, ValueError)
 BATCH = 256
+SENDERS = 64  # lanes of a replica's inbox
 BACKLOG_BYTES_MAX = 64 << 20  # and one frame
 LANE_AGAIN_NS = 10_000_000  # between two looks for a free lane
 SPEAKERS_MAX = 4096  # that are told apart at a time: many more than have room in an inbox
@@ -53,6 +56,11 @@ def inbox_name(cluster: str, process: ProcessId, incarnation: int) -> str:
 
 def client_inbox_name(cluster: str, client: int) -> str:
     return f"{cluster}.c{client}"
+
+
+def lanes_for_replicas(config: ClusterConfig) -> int:
+    """That clients leave free in an inbox: with many replicas a few clients find a place still."""
+    return min(len(config.replicas), SENDERS - SENDERS // 8)
 
 
 def remove_inbox(name: str) -> None:
@@ -268,9 +276,9 @@ class Outlet:
 
     def _lane(self, box: Mailbox) -> Sender:
         sender = box.sender(timeout=0)
-        if self._spare and lanes_left(box) < self._spare:
+        if self._spare and lanes_left(box.segments) < self._spare:
             box.reap()
-            if lanes_left(box) < self._spare:
+            if lanes_left(box.segments) < self._spare:
                 sender.close()
                 raise MailboxFull(f"{self.name}: the lanes that are left are for replicas")
         return sender
@@ -334,10 +342,10 @@ class Outlet:
         self._sender = self._box = None
 
 
-def lanes_left(box: Mailbox) -> int:
+def lanes_left(segments: Segments) -> int:
     """Of dead holders' ones those count as taken that nobody has freed yet."""
-    held = sum(1 for sender in box.segments.sender_stats() if sender.pid)
-    return int(box.segments.params.senders) - held
+    held = sum(1 for sender in segments.sender_stats() if sender.pid)
+    return int(segments.params.senders) - held
 
 
 def head_of(process: ProcessId, incarnation: int) -> bytes:

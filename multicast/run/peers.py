@@ -10,6 +10,7 @@ from shmcast.multicast.protocols.core import Event, LocalTime, ProcessId
 from shmcast.multicast.run.config import ClusterConfig
 from shmcast.multicast.run.detector import Detector, Leadership
 from shmcast.multicast.run.inbox import (
+    SENDERS,
     Inbox,
     Outlet,
     Reader,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 SLOT_BYTES = 8 << 10
 CAPACITY = 32  # slots for each sender
-SENDERS = 64
 REQUEST_HEAD_BYTES = 64 << 10  # the most that a client's frame has besides its payload
 NS_PER_TICK = 1000
 SWEEP_TICKS = 1_000_000  # how often clients that died are looked for

@@ -7,6 +7,7 @@ told stands in all of its groups or in none.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import signal
@@ -17,7 +18,7 @@ from typing import Any
 import pytest
 from tests.helpers import SHM, Child, wait_until
 
-from shmcast.errors import DeadlineMissed, MessageTooLarge, NoQuorum
+from shmcast.errors import DeadlineMissed, MailboxFull, MessageTooLarge, NoQuorum
 from shmcast.mailbox.domain import Domain
 from shmcast.mailbox.faults import intact_copies, kill_copy
 from shmcast.multicast.run import config as configs
@@ -251,6 +252,25 @@ def test_a_cluster_killed_as_a_whole_starts_again(cluster: Cluster) -> None:
         cluster.replicas[name] = Child(REPLICA, str(cluster.path), name)
     cluster.start_client("y")
     verdict(*cluster.stop())
+
+
+def test_a_replica_comes_back_while_as_many_clients_as_possible_are_there(
+    cluster: Cluster,
+) -> None:
+    """64 clients took all places for senders: it could not ask for the state, and ended."""
+    with contextlib.ExitStack() as clients:
+
+        def one_more() -> None:
+            client = clients.enter_context(eager.client(cluster.config))
+            client.multicast(b"x:0:g1", ["g1"], timeout=60)
+
+        spare = eager_domain.lanes_for_replicas(cluster.config)
+        for _ in range(eager_domain.SENDERS - spare):
+            one_more()
+        with pytest.raises(MailboxFull, match="59 clients already"):
+            one_more()
+        cluster.restart("g1.b")
+        cluster.wait_complete()
 
 
 def test_nobody_runs(tmp_path: Path) -> None:

@@ -11,12 +11,12 @@ import pytest
 from cluster.replicas import replicas
 from cluster.traffic import Traffic, judged
 from helpers import SHM, Child, wait_until
-from shmcast.errors import DeadlineMissed, MessageTooLarge, NoQuorum
+from shmcast.errors import DeadlineMissed, MailboxFull, MessageTooLarge, NoQuorum
 from shmcast.mailbox.faults import kill_copy
 from shmcast.mailbox.mailbox import Mailbox
 from shmcast.multicast.protocols.core import Message, MessageId
 from shmcast.multicast.protocols.wbcast_wire import MulticastMsg
-from shmcast.multicast.run.inbox import Outlet, head_of, inbox_name
+from shmcast.multicast.run.inbox import SENDERS, Outlet, head_of, inbox_name, lanes_for_replicas
 from shmcast.multicast.run.life import OwnLife, path_of
 from shmcast.multicast.run.replica import EXIT_AGAIN
 from shmcast.multicast.run.supervisor import stop
@@ -187,6 +187,38 @@ def test_a_client_that_speaks_like_a_replica_is_not_heard(tmp_path: Path) -> Non
         assert [p.poll() for p in cluster.processes.values()] == [None] * 3
         cluster.stop_all()
         assert cluster.verdicts() == {}
+
+
+def test_clients_without_a_place_are_told_so_and_a_replica_always_finds_one(
+    tmp_path: Path,
+) -> None:
+    """The 64 lanes of an inbox were anybody's: a replica that came back was not heard any more."""
+    with replicas(tmp_path, "lanes", groups=1) as cluster, cluster.client() as late:
+        cluster.start_all()
+        with cluster.client() as client:
+            client.multicast(b"first", ["g1"], timeout=60)
+        spare = lanes_for_replicas(cluster.config)
+        others = [
+            Outlet(inbox_name(cluster.config.name, p, 0), head_of(CLIENTS_FROM + n, 0), spare=spare)
+            for p in range(3)
+            for n in range(SENDERS)
+        ]
+        assert 3 * (SENDERS - 2 * spare) <= sum(o.is_open() for o in others) < len(others)
+        with pytest.raises(MailboxFull, match="no place left for another client"):
+            late.multicast(b"second", ["g1"], timeout=0.2)
+        cluster.kill("g1.c")
+        cluster.start("g1.c")
+        cluster.wait_for_life("g1.c", 1)  # its inbox is new, those of g1.a and g1.b are full
+        late.retry(timeout=60)
+        wait_until(
+            lambda: (
+                late.multicast(b"more", ["g1"], timeout=60)
+                and cluster.delivered("g1.c", incarnation=1)
+            ),
+            "it is heard, and delivers",
+        )
+        for outlet in others:
+            outlet.close()
 
 
 SILENT_CLIENT = """
