@@ -96,12 +96,15 @@ class Board:
     """Which groups have a majority of complete, living replicas."""
 
     def __init__(self, config: ClusterConfig, domain: Domain) -> None:
-        self._boxes = [domain.mailbox(f"{group.name}.ready") for group in config.groups]
+        self._ready = [domain.mailbox(f"{group.name}.ready") for group in config.groups]
+        self._boxes = [domain.mailbox(group.name) for group in config.groups]
         self._needed = [len(group.replicas) // 2 + 1 for group in config.groups]
 
     def complete(self, group: int) -> list[int]:
-        """Process ids, in the order of their places."""
-        return list(receiver_pids(self._boxes[group]))
+        """Process ids, in the order of their places. One that was evicted from its group knows
+        nothing of it while it is stopped, and is not complete any more."""
+        members = set(receiver_pids(self._boxes[group]))
+        return [pid for pid in receiver_pids(self._ready[group]) if pid in members]
 
     def quorate(self) -> int:
         """A set of groups, bit i for group i."""
@@ -112,7 +115,7 @@ class Board:
         )
 
     def join(self, group: int) -> Receiver:
-        box: Mailbox = self._boxes[group]
+        box: Mailbox = self._ready[group]
         return box.receiver(timeout=DEFAULT_TIMEOUT_S)
 
 
@@ -230,6 +233,13 @@ class EagerNode(_Block):
             return self._receiver.receive_many(_BATCH, timeout=timeout).messages()
         except TimeoutError:
             return []
+        except DeadlineMissed as error:
+            if os.getpid() in receiver_pids(self._domain.mailbox(self._group_name)):
+                return []  # a copy was being replaced
+            raise DeadlineMissed(
+                f"{self.name}: it took no deliveries for so long that the others went on without "
+                "it: start it again, it takes over another's state"
+            ) from error
         except ValueError:
             if self._stopping:
                 return []

@@ -1,7 +1,8 @@
 """The domain of a cluster with the engine `eager`: its mailboxes, who makes it, who removes it.
 
     <cluster>.eager        one domain, `copies` segments, 64 places for senders
-      <group>              the group's order: clients send, replicas receive
+      <group>              the group's order: clients send, replicas receive; one that holds
+                           them up for longer than hold_ns loses its place
       <group>.ready        nobody sends: who holds a place here is complete, and counts
       founding.lock        one place: whoever holds it may found a group that has no state
 
@@ -75,7 +76,8 @@ def _create(config: ClusterConfig) -> Domain:
     segments = Segments(name, handle)
     try:
         for group in config.groups:  # first, so that a mailbox has its group's number
-            _box(segments, group.name, size, _capacity(config), 2 * len(group.replicas) + 2)
+            places = 2 * len(group.replicas) + 2
+            _box(segments, group.name, size, _capacity(config), places, evict=True)
         for group in config.groups:
             _box(segments, f"{group.name}.ready", 0, 2, 2 * len(group.replicas) + 2)
         _box(segments, _LOCK, 0, 2, 1)
@@ -86,7 +88,9 @@ def _create(config: ClusterConfig) -> Domain:
     return Domain(segments)
 
 
-def _box(segments: Segments, name: str, size: int, capacity: int, receivers: int) -> None:
+def _box(
+    segments: Segments, name: str, size: int, capacity: int, receivers: int, *, evict: bool = False
+) -> None:
     create_box(
         segments.handle,
         name,
@@ -94,7 +98,7 @@ def _box(segments: Segments, name: str, size: int, capacity: int, receivers: int
         capacity=capacity,
         receivers=receivers,
         checksum=True,
-        evict=False,
+        evict=evict,
     )
 
 

@@ -273,6 +273,25 @@ def test_a_replica_comes_back_while_as_many_clients_as_possible_are_there(
         cluster.wait_complete()
 
 
+def test_a_stopped_replica_holds_nobody_up_for_long_and_comes_back(cluster: Cluster) -> None:
+    """Its places were kept for it: after a ring of messages every client missed its deadline."""
+    cluster.start_client("x")
+    cluster.wait_complete()
+    stopped = cluster.replicas["g1.b"]
+    stopped.process.send_signal(signal.SIGSTOP)
+    with Domain.open(cluster.name) as domain:
+        board = eager.Board(cluster.config, domain)
+        wait_until(lambda: stopped.pid not in board.complete(0), "it loses its place")
+    cluster.progress("x")
+    stopped.process.send_signal(signal.SIGCONT)
+    assert stopped.ended() != 0
+    assert "went on without it: start it again" in stopped.errors
+    cluster.restart("g1.b")
+    cluster.wait_complete()
+    cluster.progress("x")
+    verdict(*cluster.stop())
+
+
 def test_nobody_runs(tmp_path: Path) -> None:
     path = tmp_path / "cluster.toml"
     path.write_text('[cluster]\nname = "nobody"\nengine = "eager"\n[groups]\ng1 = ["a"]\n')
