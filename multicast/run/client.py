@@ -23,7 +23,7 @@ from shmcast.errors import (
     NoQuorum,
 )
 from shmcast.multicast.checks.trace import MULTICAST
-from shmcast.multicast.protocols.core import ProcessId
+from shmcast.multicast.protocols.core import GroupId, ProcessId
 from shmcast.multicast.protocols.quorum import majority
 from shmcast.multicast.run import records
 from shmcast.multicast.run.api import Ordered, Place
@@ -204,14 +204,15 @@ class Client:
 
     def _too_late(self, request: records.Request) -> Exception:
         for g in request.dest:
-            members = self.config.topology.groups[g]
-            living = self._living(members)
-            needed = 1 if self.config.engine == "dab" else majority(len(members))
-            if len(living) < needed:
-                return NoQuorum(
-                    f"group {self.config.groups[g].name} has {len(living)} of {len(members)} "
-                    "replicas alive, fewer than a majority: start them (shmcast up), then retry()"
-                )
+            missing = self._missing(g)
+            if missing:
+                return NoQuorum(missing)
+        if not self._living(p for g in request.dest for p in self.config.topology.groups[g]):
+            names = " or ".join(self.config.groups[g].name for g in request.dest)
+            return NoQuorum(
+                f"no replica of {names} lives on this host, and a client asks those of its own "
+                "host: start one here (shmcast up), or run the client where one is; then retry()"
+            )
         if self._full:
             return MailboxFull(
                 f"{self._full} replicas have no place left for another client: close clients that "
@@ -221,6 +222,29 @@ class Client:
             f"multicast {request.seq} was not ordered before its deadline; it may still be, once "
             "at most: retry() asks again, and so does the next multicast, first of all"
         )
+
+    def _missing(self, g: GroupId) -> str:
+        """What this group has too little of. Replicas that never lived on this host may live on
+        theirs."""
+        group, members = self.config.groups[g], self.config.topology.groups[g]
+        living = self._living(members)
+        elsewhere = 0
+        if not self.config.one_host:
+            elsewhere = sum(self._peers[p].read() is None for p in members)
+        needed = 1 if self.config.engine == "dab" else majority(len(members))
+        if len(living) + elsewhere < needed:
+            return (
+                f"group {group.name} has {len(living)} of {len(members)} replicas alive, fewer "
+                "than a majority: start them (shmcast up), then retry()"
+            )
+        complete = sum(life.complete for life in living.values())
+        if complete + elsewhere < needed:
+            return (
+                f"group {group.name} has its state at {complete} of {len(members)} replicas, fewer "
+                "than a majority; the others came back and ask for it: retry(), or, if a majority "
+                "died at the same time, start the cluster anew (shmcast down, then up)"
+            )
+        return ""
 
     def close(self) -> None:
         for _, outlet in self._outlets.values():

@@ -203,6 +203,7 @@ class Loop:
 
     def _beat(self) -> None:
         self.next_beat = self.now + self.beat_ticks
+        self.life.show_complete(self.handover.is_complete)
         for event in self.peers.look(self.now):
             self._handle(event)
         if self.is_member:

@@ -15,7 +15,10 @@ from shmcast.errors import DeadlineMissed, MailboxFull, MessageTooLarge, NoQuoru
 from shmcast.mailbox.faults import kill_copy
 from shmcast.mailbox.mailbox import Mailbox
 from shmcast.multicast.protocols.core import Message, MessageId
+from shmcast.multicast.protocols.topology import Topology
 from shmcast.multicast.protocols.wbcast_wire import MulticastMsg
+from shmcast.multicast.run.detector import Detector
+from shmcast.multicast.run.handover import PATIENCE_TICKS, Handover
 from shmcast.multicast.run.inbox import SENDERS, Outlet, head_of, inbox_name, lanes_for_replicas
 from shmcast.multicast.run.life import OwnLife, path_of
 from shmcast.multicast.run.replica import EXIT_AGAIN
@@ -187,6 +190,38 @@ def test_a_client_that_speaks_like_a_replica_is_not_heard(tmp_path: Path) -> Non
         assert [p.poll() for p in cluster.processes.values()] == [None] * 3
         cluster.stop_all()
         assert cluster.verdicts() == {}
+
+
+def test_a_majority_that_died_at_once_and_came_back_is_no_quorum(tmp_path: Path) -> None:
+    """Alive, but without memory: clients were told to retry() for ever."""
+    with replicas(tmp_path, "memory", groups=1) as cluster:
+        cluster.start_all()
+        with cluster.client() as client:
+            client.multicast(b"first", ["g1"], timeout=60)
+            for name in ("g1.b", "g1.c"):
+                cluster.kill(name)
+            for name in ("g1.b", "g1.c"):
+                cluster.start(name)
+                cluster.wait_for_life(name, 1)
+            with pytest.raises(NoQuorum, match=r"state at 1 of 3 replicas.*start the cluster anew"):
+                client.multicast(b"second", ["g1"], timeout=0.2)
+
+
+def test_a_replica_that_nobody_gives_a_state_ends_with_one_clear_error() -> None:
+    topology = Topology(((0, 1, 2),))
+    handover = Handover(
+        Detector(topology, 0, 1000, 0),
+        1,
+        "g1",
+        enter=lambda marker: None,
+        send=lambda to, data: None,
+        put=lambda item: None,
+        deliver=lambda request, place, dest: None,
+    )
+    for now in range(12):
+        handover.tick(now * PATIENCE_TICKS)
+    with pytest.raises(NoQuorum, match=r"12 attempts.*start the cluster anew"):
+        handover.tick(12 * PATIENCE_TICKS)
 
 
 def test_clients_without_a_place_are_told_so_and_a_replica_always_finds_one(
