@@ -25,10 +25,10 @@ from typing import NamedTuple
 import zmq
 from zmq.utils.z85 import encode as z85
 
-from shmcast.errors import Corrupt, Incompatible, MessageTooLarge
+from shmcast.errors import ConfigError, Corrupt, Incompatible, MessageTooLarge
 from shmcast.multicast.protocols.core import ProcessId
 from shmcast.multicast.run import link
-from shmcast.multicast.run.config import ClusterConfig
+from shmcast.multicast.run.config import ClusterConfig, Replica
 from shmcast.multicast.run.keys import key_pair, public_key
 from shmcast.multicast.run.link import Ack, Cut, Data, Hello, Incoming, Outgoing, Refused, Welcome
 from shmcast.multicast.run.wire import FRAME_BYTES_MAX
@@ -95,6 +95,14 @@ class _Peer:
     waiting_bytes: int = 0
 
 
+def url_of(address: str | None, port: int | None) -> str:
+    return f"tcp://[{address}]:{port}" if ":" in str(address) else f"tcp://{address}:{port}"
+
+
+def is_ipv6(url: str) -> bool:
+    return url.startswith("tcp://[")
+
+
 class Links:
     def __init__(
         self,
@@ -134,10 +142,10 @@ class Links:
         self._poller = zmq.Poller()
         self._peers: dict[ProcessId, _Peer] = {}
         try:
-            self._router.bind(f"tcp://{config.host(mine.host).address}:{mine.port}")
+            self._listen(config, mine)
             for r in replicas:
                 if r.host != mine.host:
-                    address = f"tcp://{config.host(r.host).address}:{r.port}"
+                    address = url_of(config.host(r.host).address, r.port)
                     address = (addresses or {}).get(r.proc, address)
                     self._add(r.proc, public_key(config.keys, r.host), address, bytes_max)
         except BaseException:
@@ -214,6 +222,16 @@ class Links:
         with contextlib.suppress(BlockingIOError):
             os.eventfd_write(self._wake, 1)
 
+    def complaints(self) -> dict[ProcessId | None, str]:
+        """What is wrong with whom; None: somebody without a key of this cluster."""
+        found: dict[ProcessId | None, str] = {p.process: p.error for p in self._peers.values()}
+        if self.refused_connections:
+            found[None] = (
+                "connections with a key that no host of this cluster has: copy the .public files "
+                "of `shmcast keys` to every host"
+            )
+        return {process: text for process, text in found.items() if text}
+
     # The thread --------------------------------------------------------------------------------
 
     def _socket(self, kind: int, patience_ns: int = SILENCE_NS) -> zmq.Socket[bytes]:
@@ -226,10 +244,22 @@ class Links:
         socket.set(zmq.HEARTBEAT_TIMEOUT, 2_000)
         return socket
 
+    def _listen(self, config: ClusterConfig, mine: Replica) -> None:
+        url = url_of(config.host(mine.host).address, mine.port)
+        self._router.ipv6 = is_ipv6(url)
+        try:
+            self._router.bind(url)
+        except zmq.ZMQError as error:
+            raise ConfigError(
+                f"{config.path}: {mine.name} cannot listen at {url}: {error.strerror}: end whoever "
+                f"has the port (ss -ltnp), or write another address or port for {mine.host}"
+            ) from None
+
     def _dealer(self, key: bytes, address: str, patience_ns: int) -> zmq.Socket[bytes]:
         socket = self._socket(zmq.DEALER, patience_ns)
         socket.curve_serverkey = key
         socket.immediate = True  # nothing is queued for a connection that is not there
+        socket.ipv6 = is_ipv6(address)
         socket.reconnect_ivl = 20
         socket.reconnect_ivl_max = 500
         socket.connect(address)
