@@ -240,6 +240,7 @@ struct lane_view {                                   /* one lane of one mailbox 
     bool attached;
     uint64_t position;                               /* next to write, or to read */
     uint64_t limit;                                  /* positions below may be written */
+    uint64_t full_since;                             /* no room, and none was made; 0: there was */
     uint64_t members;                                /* the mailbox's counter, when last looked */
     uint64_t failed;                                 /* which copies were out then */
     uint64_t receivers;                              /* set of places that were taken then */

@@ -197,27 +197,30 @@ int lane_wait_room(struct view *view, int box, uint32_t lane, struct lane_view *
                    uint32_t count, uint64_t *pinned, _Atomic bool *closing)
 {
     const struct sc_domain *d = view->domain;
-    uint64_t since = 0, suspect_at = 0;
+    uint64_t suspect_at = 0;
     const uint64_t deadline = pin(pinned);
     for (int spins = 0;; spins++) {
+        const uint64_t limit = own->limit;
         int rc = view_is_current(view) ? 0 : view_refresh(view);
         if (rc == 0)
             rc = lane_room(view, box, lane, own);
         if (rc)
             return rc;
-        if (own->position + count <= own->limit)
+        if (own->position + count <= own->limit) {
+            own->full_since = 0;
             return 0;
-        uint64_t now = sys_now();
-        if (!since) {
-            since = now;
-            suspect_at = now + SUSPECT_AFTER_NS;
         }
+        uint64_t now = sys_now();
+        if (!own->full_since || own->limit != limit)  /* of earlier calls, too: they may be short */
+            own->full_since = now;
+        if (!suspect_at)
+            suspect_at = now + SUSPECT_AFTER_NS;
         if (now >= deadline)
             return SC_FULL;
         if (LOAD_RELAXED(closing))
             return SC_CLOSED;
         if (now >= suspect_at) {
-            if ((rc = relieve(view, box, lane, own, now - since >= d->params.bounds.hold_ns)))
+            if ((rc = relieve(view, box, lane, own, now - own->full_since >= d->params.bounds.hold_ns)))
                 return rc;
             suspect_at = now + SUSPECT_AFTER_NS;
         }

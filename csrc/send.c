@@ -153,6 +153,7 @@ static int attach(struct sc_sender *s, int box)
     }
     stamp_after_last(s, box);
     own->limit = own->position;
+    own->full_since = 0;
     own->members = ~UINT64_C(0);
     own->attached = true;
     return 0;

@@ -12,11 +12,12 @@ A report counts DELIVERs handled in the leader's own ballot. A delivery in an ea
 not enough: that member may hold the message as ACCEPTED now, and bring it back to life. For the
 same reason a Collect speaks of its ballot only, and marks begin anew with each.
 
-Memory must not grow while a member is down. One that has been suspected for `lag_ticks` is not
-waited for, as long as a quorum is. If it has crashed it will begin a new life behind all that. If
-it lives, links bring it every DELIVER of its ballot; only if it changes ballots before it has
-handled them does it miss something for good. It notices by `dropped`, the highest timestamp that
-was dropped anywhere, which votes and NEW_STATE carry: see `Member.take_over`.
+Memory must not grow while a member is down. One that has been suspected for `lag_ticks`, or until
+HELD_BYTES_MAX of payloads are kept, is not waited for, as long as a quorum is. If it has crashed it
+will begin a new life behind all that. If it lives, links bring it every DELIVER of its ballot; only
+if it changes ballots before it has handled them does it miss something for good. It notices by
+`dropped`, the highest timestamp that was dropped anywhere, which votes and NEW_STATE carry: see
+`Member.take_over`.
 """
 
 from __future__ import annotations

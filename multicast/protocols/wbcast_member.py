@@ -60,6 +60,7 @@ RETRY, FOLLOW, COLLECT = "retry", "follow", "collect"  # timers; all of them end
 RETRY_TICKS = 20_000
 PATIENCE_TICKS = 15_000
 COLLECT_TICKS = 10_000
+HELD_BYTES_MAX = 8 << 20  # of payloads: whoever leads next must gather all of them from a quorum
 LAG_TICKS = 20_000  # for so long is a suspected member waited for before messages are dropped
 
 
@@ -354,8 +355,18 @@ class Member(WbCast):
         s = self.state
         if s.status is not Status.LEADER or s.cballot != report.b:
             return []
-        absent = {p for p, since in self.suspected.items() if self.now - since >= self.lag_ticks}
-        return self.garbage.on_report(s, report, sender, absent)
+        return self.garbage.on_report(s, report, sender, self.absent())
+
+    def absent(self) -> set[ProcessId]:
+        """Suspected for long; or for a moment, when what is kept for them takes too much room."""
+        patience = self.lag_ticks if self.held_bytes() <= HELD_BYTES_MAX else 0
+        return {p for p, since in self.suspected.items() if self.now - since >= patience}
+
+    def held_bytes(self) -> int:
+        if not self.suspected:
+            return 0
+        payloads = (m.payload for m in self.state.messages.values())
+        return sum(len(payload) for payload in payloads if isinstance(payload, bytes))
 
     def on_timer(self, name: str) -> list[Effect]:
         if name == AGAIN:

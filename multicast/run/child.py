@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import re
 import signal
 import subprocess
 from collections import deque
@@ -18,8 +19,11 @@ DELAY_MAX_S = 5.0
 STEADY_S = 10.0  # a life of this length ends a row of failures
 LOOP_FAILURES = 4  # in a row: it is reported as failing, and still tried
 TAIL_LINES = 20
+LINKS_MAX = 64
 LINE_BYTES_MAX = 4096
 LAST_READS = 16
+ABOUT_LINK, WELL = "link with", "well again"  # hosts.py writes it; `shmcast status` shows it
+_LINK_LINE = re.compile(rf"\S+: {ABOUT_LINK} (\S+): (.*)")
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -55,6 +59,7 @@ class Child:
         self.failures = 0  # in a row
         self.ended = ""  # how the last life ended
         self.tail: deque[str] = deque(maxlen=TAIL_LINES)
+        self.links: dict[str, str] = {}  # with what is wrong, by peer
         self._rest = b""
 
     @property
@@ -95,8 +100,19 @@ class Child:
         for line in filter(None, lines):
             text = line[:LINE_BYTES_MAX].decode(errors="replace")
             self.tail.append(text)
+            self._note(text)
             self._say(self.replica.name, text)
         return bool(data)
+
+    def _note(self, text: str) -> None:
+        found = _LINK_LINE.fullmatch(text)
+        if found is None:
+            return
+        peer, what = found.groups()
+        if what == WELL:
+            self.links.pop(peer, None)
+        elif peer in self.links or len(self.links) < LINKS_MAX:
+            self.links[peer] = what
 
     def reap(self, now_s: float, *, restart: bool) -> str:
         """After its end: how it ended. The next life starts at `start_at_s`."""
@@ -107,6 +123,7 @@ class Child:
         status = self.process.wait()
         self._close()
         self._rest = b""
+        self.links.clear()
         by_signal = status < 0
         self.ended = signal.Signals(-status).name if by_signal else f"exit {status}"
         lived_s = now_s - self.started_s

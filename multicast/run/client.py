@@ -14,9 +14,16 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Self
 
-from shmcast.errors import DeadlineMissed, MessageTooLarge, NoQuorum
+from shmcast.errors import (
+    Corrupt,
+    DeadlineMissed,
+    Incompatible,
+    MailboxFull,
+    MessageTooLarge,
+    NoQuorum,
+)
 from shmcast.multicast.checks.trace import MULTICAST
-from shmcast.multicast.protocols.core import ProcessId
+from shmcast.multicast.protocols.core import GroupId, ProcessId
 from shmcast.multicast.protocols.quorum import majority
 from shmcast.multicast.run import records
 from shmcast.multicast.run.api import Ordered, Place
@@ -27,8 +34,10 @@ from shmcast.multicast.run.inbox import (
     client_inbox_name,
     head_of,
     inbox_name,
+    lanes_for_replicas,
 )
 from shmcast.multicast.run.life import Life, PeerLife
+from shmcast.multicast.run.options import for_messages_of
 from shmcast.multicast.run.recording import end_of_client, recorder
 from shmcast.multicast.run.transport import CLIENTS_FROM
 
@@ -44,6 +53,14 @@ def _deadline(timeout: float | None) -> int:
     return time.monotonic_ns() + int(limit_s * 1e9)
 
 
+def _records_of(data: bytes) -> list[records.Record]:
+    """None of a frame that no replica can have sent: the request is simply asked for again."""
+    try:
+        return records.decode(data)
+    except (Corrupt, Incompatible):
+        return []
+
+
 class Client:
     """Threads may share it; they take turns. For several requests at once use several clients."""
 
@@ -51,6 +68,7 @@ class Client:
         self.config = config
         self.id = random.SystemRandom().randrange(CLIENTS_FROM, 1 << 31)
         self._seq = 0
+        self._full = 0  # replicas that had no lane for us when all were asked last
         self._unanswered: records.Request | None = None
         self._lock = threading.Lock()
         self._head = head_of(self.id, 0)
@@ -64,7 +82,8 @@ class Client:
         self._peers = {r.proc: PeerLife(config, r.proc) for r in config.replicas}
         self._outlets: dict[ProcessId, tuple[int, Outlet]] = {}
         self._entry: dict[tuple[int, ...], ProcessId] = {}  # that answered last
-        self._patience_ns = config.options["request_ticks"] * 1000
+        options = for_messages_of(config.options, config.message_size)
+        self._patience_ns = options["request_ticks"] * 1000
         self._trace = recorder(config, self.id)
 
     def multicast(
@@ -98,30 +117,35 @@ class Client:
     def _ask(self, request: records.Request, deadline: int) -> Ordered:
         self._unanswered = request
         data = records.encode([request])
-        for entry in self._entries(request.dest, deadline):
-            outlet = self._outlet(entry, answered=entry == self._entry.get(request.dest))
-            if outlet is None:
-                continue
-            outlet.send(data)
-            place = self._answer(request, entry, outlet, data, deadline)
-            if place is not None:
-                self._entry[request.dest] = entry
-                self._unanswered = None
-                return Ordered(place, request.seq)
-            self._entry.pop(request.dest, None)
-        raise self._too_late(request)
+        while True:
+            self._full = 0
+            asked = False
+            for entry in self._entries(request.dest):
+                outlet = self._outlet(entry, answered=entry == self._entry.get(request.dest))
+                if outlet is None or not outlet.is_open():
+                    self._full += outlet is not None and not outlet.gone
+                    continue
+                asked = True
+                outlet.send(data)
+                place = self._answer(request, entry, outlet, data, deadline)
+                if place is not None:
+                    self._entry[request.dest] = entry
+                    self._unanswered = None
+                    return Ordered(place, request.seq)
+                self._entry.pop(request.dest, None)
+            if (left := deadline - time.monotonic_ns()) <= 0:
+                raise self._too_late(request)
+            if not asked:
+                self._inbox.receive(min(SLICE_NS, left))
 
-    def _entries(self, dest: tuple[int, ...], deadline: int) -> Iterator[ProcessId]:
-        """Whom to ask, one after the other, until the deadline; those that live come round."""
+    def _entries(self, dest: tuple[int, ...]) -> Iterator[ProcessId]:
+        """Whom to ask, one after the other."""
         if dest in self._entry:
             yield self._entry[dest]
-        while time.monotonic_ns() < deadline:
-            lives = self._living(p for g in dest for p in self.config.topology.groups[g])
-            leading = sorted(lives.values(), key=lambda life: -life.epoch)
-            leaders = [life.leader for life in leading if life.leader in lives]
-            yield from dict.fromkeys([*leaders[:1], *lives])
-            if not lives:
-                self._inbox.receive(min(SLICE_NS, max(0, deadline - time.monotonic_ns())))
+        lives = self._living(p for g in dest for p in self.config.topology.groups[g])
+        leading = sorted(lives.values(), key=lambda life: -life.epoch)
+        leaders = [life.leader for life in leading if life.leader in lives]
+        yield from dict.fromkeys([*leaders[:1], *lives])
 
     def _living(self, processes: Iterable[ProcessId]) -> dict[ProcessId, Life]:
         found = {}
@@ -144,8 +168,11 @@ class Client:
             if known is not None:
                 known[1].close()
             name = inbox_name(self.config.name, process, life.incarnation)
-            known = self._outlets[process] = (life.incarnation, Outlet(name, self._head))
+            known = self._outlets[process] = (life.incarnation, self._way_to(name))
         return known[1]
+
+    def _way_to(self, name: str) -> Outlet:
+        return Outlet(name, self._head, spare=lanes_for_replicas(self.config))
 
     def _answer(
         self,
@@ -160,7 +187,7 @@ class Client:
         while (now := time.monotonic_ns()) < patience and not outlet.gone:
             outlet.flush()
             for frame in self._inbox.receive(min(SLICE_NS, patience - now)):
-                for record in records.decode(frame.data):
+                for record in _records_of(frame.data):
                     match record:
                         case records.Reply(_, seq, at, tie) if seq == request.seq:
                             return Place(at, tie)
@@ -177,18 +204,47 @@ class Client:
 
     def _too_late(self, request: records.Request) -> Exception:
         for g in request.dest:
-            members = self.config.topology.groups[g]
-            living = self._living(members)
-            needed = 1 if self.config.engine == "dab" else majority(len(members))
-            if len(living) < needed:
-                return NoQuorum(
-                    f"group {self.config.groups[g].name} has {len(living)} of {len(members)} "
-                    "replicas alive, fewer than a majority: start them (shmcast up), then retry()"
-                )
+            missing = self._missing(g)
+            if missing:
+                return NoQuorum(missing)
+        if not self._living(p for g in request.dest for p in self.config.topology.groups[g]):
+            names = " or ".join(self.config.groups[g].name for g in request.dest)
+            return NoQuorum(
+                f"no replica of {names} lives on this host, and a client asks those of its own "
+                "host: start one here (shmcast up), or run the client where one is; then retry()"
+            )
+        if self._full:
+            return MailboxFull(
+                f"{self._full} replicas have no place left for another client: close clients that "
+                "are not needed, or let threads share one, then retry()"
+            )
         return DeadlineMissed(
             f"multicast {request.seq} was not ordered before its deadline; it may still be, once "
             "at most: retry() asks again, and so does the next multicast, first of all"
         )
+
+    def _missing(self, g: GroupId) -> str:
+        """What this group has too little of. Replicas that never lived on this host may live on
+        theirs."""
+        group, members = self.config.groups[g], self.config.topology.groups[g]
+        living = self._living(members)
+        elsewhere = 0
+        if not self.config.one_host:
+            elsewhere = sum(self._peers[p].read() is None for p in members)
+        needed = 1 if self.config.engine == "dab" else majority(len(members))
+        if len(living) + elsewhere < needed:
+            return (
+                f"group {group.name} has {len(living)} of {len(members)} replicas alive, fewer "
+                "than a majority: start them (shmcast up), then retry()"
+            )
+        complete = sum(life.complete for life in living.values())
+        if complete + elsewhere < needed:
+            return (
+                f"group {group.name} has its state at {complete} of {len(members)} replicas, fewer "
+                "than a majority; the others came back and ask for it: retry(), or, if a majority "
+                "died at the same time, start the cluster anew (shmcast down, then up)"
+            )
+        return ""
 
     def close(self) -> None:
         for _, outlet in self._outlets.values():

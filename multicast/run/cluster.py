@@ -34,7 +34,7 @@ class Cluster:
         return Node(self.config, name, state)
 
     def client(self) -> api.Client:
-        """Multicasts to groups, from any host of the cluster."""
+        """Multicasts to groups, from a host that has a replica of one of them."""
         if self.config.engine == "eager":
             return eager.client(self.config)
         return Client(self.config)

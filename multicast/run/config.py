@@ -7,6 +7,7 @@ its line and with what to write instead.
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import json
 import os
 import re
@@ -160,6 +161,14 @@ def load(path: str | os.PathLike[str]) -> ClusterConfig:
     return _Reader(file, str(path), text, values).read()
 
 
+def _is_ipv6(address: str) -> bool:
+    try:
+        ipaddress.IPv6Address(address)
+    except ValueError:
+        return False
+    return True
+
+
 def _of_toml(path: str, text: str, problem: str) -> str:
     where = re.search(r"\(at (?:line (\d+)|end of document)", problem)
     line = where[1] if where and where[1] else str(max(1, len(text.splitlines())))
@@ -267,6 +276,8 @@ class _Reader:
         address = given.get("address")
         if not isinstance(address, str) or not re.fullmatch(r"[A-Za-z0-9.:_-]{1,253}", address):
             raise self.wrong(at, f"address {address!r} is none; write {example}")
+        if ":" in address and not _is_ipv6(address):
+            raise self.wrong(at, f"address {address!r} is none; a port is written apart: {example}")
         return Host(name, address, self._int((*at, "port"), given.get("port"), 1, PORT_MAX))
 
     def _groups(self, hosts: tuple[Host, ...]) -> tuple[Group, ...]:

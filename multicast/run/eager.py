@@ -40,12 +40,15 @@ from shmcast.multicast.run.api import Delivery, Ordered, Place, State
 from shmcast.multicast.run.config import ClusterConfig
 from shmcast.multicast.run.eager_domain import (
     HEADER_BYTES,
+    SENDERS,
     box_bytes,
     founding_lock,
+    lanes_for_replicas,
     open_domain,
     receiver_pids,
     remove_if_unused,
 )
+from shmcast.multicast.run.inbox import lanes_left
 from shmcast.multicast.run.transfer import (
     SNAPSHOT_VERSION,
     GiveUp,
@@ -93,12 +96,15 @@ class Board:
     """Which groups have a majority of complete, living replicas."""
 
     def __init__(self, config: ClusterConfig, domain: Domain) -> None:
-        self._boxes = [domain.mailbox(f"{group.name}.ready") for group in config.groups]
+        self._ready = [domain.mailbox(f"{group.name}.ready") for group in config.groups]
+        self._boxes = [domain.mailbox(group.name) for group in config.groups]
         self._needed = [len(group.replicas) // 2 + 1 for group in config.groups]
 
     def complete(self, group: int) -> list[int]:
-        """Process ids, in the order of their places."""
-        return list(receiver_pids(self._boxes[group]))
+        """Process ids, in the order of their places. One that was evicted from its group knows
+        nothing of it while it is stopped, and is not complete any more."""
+        members = set(receiver_pids(self._boxes[group]))
+        return [pid for pid in receiver_pids(self._ready[group]) if pid in members]
 
     def quorate(self) -> int:
         """A set of groups, bit i for group i."""
@@ -109,7 +115,7 @@ class Board:
         )
 
     def join(self, group: int) -> Receiver:
-        box: Mailbox = self._boxes[group]
+        box: Mailbox = self._ready[group]
         return box.receiver(timeout=DEFAULT_TIMEOUT_S)
 
 
@@ -227,6 +233,13 @@ class EagerNode(_Block):
             return self._receiver.receive_many(_BATCH, timeout=timeout).messages()
         except TimeoutError:
             return []
+        except DeadlineMissed as error:
+            if os.getpid() in receiver_pids(self._domain.mailbox(self._group_name)):
+                return []  # a copy was being replaced
+            raise DeadlineMissed(
+                f"{self.name}: it took no deliveries for so long that the others went on without "
+                "it: start it again, it takes over another's state"
+            ) from error
         except ValueError:
             if self._stopping:
                 return []
@@ -421,12 +434,29 @@ class EagerClient(_Block):
                     raise NoQuorum(
                         f"{self._config.name}: no replica runs here: start them (shmcast up)"
                     ) from None
+                try:
+                    self._sender = self._sender_of(domain, max(0.05, left))
+                except BaseException:
+                    domain.close()
+                    raise
                 self._domain = domain
                 self._board = Board(self._config, domain)
-                self._sender = domain.sender(timeout=max(0.05, left))
                 self._lane = self._sender.id & _LANE
                 self._quorate = self._look_at = self._reap_at = 0
             return self._sender
+
+    def _sender_of(self, domain: Domain, timeout: float) -> Sender:
+        spare = lanes_for_replicas(self._config)
+        segments = domain.mailbox(self._config.groups[0].name).segments
+        sender = domain.sender(timeout=timeout)
+        if lanes_left(segments) < spare:
+            domain.reap()
+        if lanes_left(segments) >= spare:
+            return sender
+        raise MailboxFull(
+            f"{self._config.name}: {SENDERS - spare} clients already, as many as it can serve; "
+            "nothing was sent: close some, or let threads share one"
+        )
 
     def _plan(self, groups: Iterable[str]) -> tuple[int, bytes]:
         names = (groups,) if isinstance(groups, str) else tuple(groups)
@@ -491,6 +521,8 @@ class EagerClient(_Block):
             except Rejected:
                 pass  # nobody delivered it: late, under load; it keeps its number
             except MailboxFull:
+                if self._sender is None:
+                    raise
                 self._look_at = 0
                 if _ns() >= end:
                     raise DeadlineMissed(

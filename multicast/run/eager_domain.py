@@ -1,7 +1,8 @@
 """The domain of a cluster with the engine `eager`: its mailboxes, who makes it, who removes it.
 
     <cluster>.eager        one domain, `copies` segments, 64 places for senders
-      <group>              the group's order: clients send, replicas receive
+      <group>              the group's order: clients send, replicas receive; one that holds
+                           them up for longer than hold_ns loses its place
       <group>.ready        nobody sends: who holds a place here is complete, and counts
       founding.lock        one place: whoever holds it may found a group that has no state
 
@@ -25,6 +26,7 @@ from shmcast.multicast.run.config import ClusterConfig
 from shmcast.realtime.bounds import Bounds
 
 SENDERS = 64  # clients, and replicas while they hand over a state
+SPARE_MAX = 16
 GROUPS_MAX = 23  # of 48 mailboxes
 HEADER_BYTES = 8
 _LOCK = "founding.lock"
@@ -40,6 +42,11 @@ def domain_name(config: ClusterConfig) -> str:
 
 def box_bytes(config: ClusterConfig) -> int:
     return max(config.message_size, _SLOT_BYTES_MIN) + HEADER_BYTES
+
+
+def lanes_for_replicas(config: ClusterConfig) -> int:
+    """That clients leave free: a replica that comes back needs one for a moment."""
+    return min(len(config.replicas), SPARE_MAX)
 
 
 def _capacity(config: ClusterConfig) -> int:
@@ -69,7 +76,8 @@ def _create(config: ClusterConfig) -> Domain:
     segments = Segments(name, handle)
     try:
         for group in config.groups:  # first, so that a mailbox has its group's number
-            _box(segments, group.name, size, _capacity(config), 2 * len(group.replicas) + 2)
+            places = 2 * len(group.replicas) + 2
+            _box(segments, group.name, size, _capacity(config), places, evict=True)
         for group in config.groups:
             _box(segments, f"{group.name}.ready", 0, 2, 2 * len(group.replicas) + 2)
         _box(segments, _LOCK, 0, 2, 1)
@@ -80,7 +88,9 @@ def _create(config: ClusterConfig) -> Domain:
     return Domain(segments)
 
 
-def _box(segments: Segments, name: str, size: int, capacity: int, receivers: int) -> None:
+def _box(
+    segments: Segments, name: str, size: int, capacity: int, receivers: int, *, evict: bool = False
+) -> None:
     create_box(
         segments.handle,
         name,
@@ -88,7 +98,7 @@ def _box(segments: Segments, name: str, size: int, capacity: int, receivers: int
         capacity=capacity,
         receivers=receivers,
         checksum=True,
-        evict=False,
+        evict=evict,
     )
 
 

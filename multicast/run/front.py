@@ -17,6 +17,7 @@ from shmcast.multicast.protocols.topology import Topology
 from shmcast.multicast.protocols.wbcast_session import EPOCH_SHIFT
 from shmcast.multicast.run.api import Place
 from shmcast.multicast.run.records import (
+    REQUESTS_MAX,
     Busy,
     Marker,
     Record,
@@ -28,9 +29,10 @@ from shmcast.multicast.run.records import (
 from shmcast.multicast.run.sessions import Sessions
 
 PIPELINE = 2
-REQUESTS_MAX = 1 << 10  # in one composite: the index is part of a place
 COMPOSITE_BYTES_MAX = 256 << 10
 PENDING_MAX = 8192  # requests that wait or are on their way
+PENDING_BYTES_MAX = 32 << 20  # of their payloads, and one more
+UNDER_WAY_BYTES_MAX = 4 << 20  # of composites, and one more: a new leader must gather all of them
 
 
 Dest = tuple[GroupId, ...]
@@ -46,8 +48,10 @@ class Front:
     pipeline: int = PIPELINE
     requests_max: int = REQUESTS_MAX  # in one composite
     waiting: dict[Dest, deque[Entered]] = field(default_factory=dict)
-    pending: set[tuple[int, int]] = field(default_factory=set)  # (client, seq)
-    under_way: dict[MessageId, Dest] = field(default_factory=dict)
+    pending: dict[tuple[int, int], int] = field(default_factory=dict)  # (client, seq): bytes
+    pending_bytes: int = 0
+    under_way: dict[MessageId, tuple[Dest, int]] = field(default_factory=dict)  # and its bytes
+    under_way_bytes: int = 0
     per_dest: Counter[Dest] = field(default_factory=Counter)
     composites: int = 0
 
@@ -61,11 +65,15 @@ class Front:
             return Reply(*key, *place)
         if key in self.pending:
             return None
-        if not accepting or len(self.pending) >= PENDING_MAX:
+        if not accepting or self._is_full():
             return Busy(*key)
-        self.pending.add(key)
+        self.pending[key] = len(request.payload)
+        self.pending_bytes += len(request.payload)
         self.waiting.setdefault(request.dest, deque()).append(request)
         return None
+
+    def _is_full(self) -> bool:
+        return len(self.pending) >= PENDING_MAX or self.pending_bytes > PENDING_BYTES_MAX
 
     def marker(self, marker: Marker) -> None:
         self.waiting.setdefault((self.group,), deque()).append(marker)
@@ -82,11 +90,14 @@ class Front:
         found = []
         for dest in list(self.waiting):
             queue = self.waiting[dest]
-            while queue and self.per_dest[dest] < self.pipeline:
+            while queue and self.per_dest[dest] < self.pipeline and self._has_room():
                 found.append(self._composite(dest, queue))
             if not queue:
                 del self.waiting[dest]
         return found
+
+    def _has_room(self) -> bool:
+        return self.under_way_bytes <= UNDER_WAY_BYTES_MAX
 
     def _composite(self, dest: Dest, queue: deque[Entered]) -> Message:
         taken: list[Entered] = []
@@ -97,23 +108,27 @@ class Front:
             taken.append(entered)
         self.composites += 1
         mid = MessageId(self.me, self.incarnation << EPOCH_SHIFT | self.composites)
-        self.under_way[mid] = dest
+        self.under_way[mid] = dest, size
+        self.under_way_bytes += size
         self.per_dest[dest] += 1
         return Message(mid, dest, encode(taken))
 
     def delivered(self, mid: MessageId) -> None:
         """One of our composites has come back, in order."""
-        dest = self.under_way.pop(mid, None)
-        if dest is not None:
+        found = self.under_way.pop(mid, None)
+        if found is not None:
+            dest, size = found
+            self.under_way_bytes -= size
             self.per_dest[dest] -= 1
             if not self.per_dest[dest]:
                 del self.per_dest[dest]
 
     def answer(self, client: int, seq: int, place: Place) -> Reply | None:
         """A request was delivered, through whichever entry: does its client wait here?"""
-        if (client, seq) not in self.pending:
+        size = self.pending.pop((client, seq), None)
+        if size is None:
             return None
-        self.pending.discard((client, seq))
+        self.pending_bytes -= size
         return Reply(client, seq, *place)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from shmcast.errors import NoQuorum
 from shmcast.multicast.protocols.core import ProcessId
 from shmcast.multicast.run.api import Delivery, Place
 from shmcast.multicast.run.detector import Detector
@@ -141,7 +142,10 @@ class Handover:
                 case SendMarker(mid, donor):
                     self._enter(Marker(mid.joiner, mid.life, mid.attempt, donor))
                 case GiveUp(reason):
-                    raise RuntimeError(f"{reason}: start the cluster anew (shmcast down, up)")
+                    raise NoQuorum(
+                        f"{reason}: if a majority of {self._group} died at the same time, its "
+                        "state is lost: start the cluster anew (shmcast down, then up)"
+                    )
                 case (snapshot, kept):
                     self._put(Restore(snapshot.state))
                     found = Sessions.of_rows([(r[0], r[1], r[2], r[3]) for r in snapshot.sessions])

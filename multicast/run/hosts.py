@@ -3,21 +3,27 @@ inbox as all others, so that the loop waits in one place only."""
 
 from __future__ import annotations
 
+import sys
+import time
+
 from shmcast.errors import DeadlineMissed
 from shmcast.multicast.protocols.core import ProcessId
+from shmcast.multicast.run.child import ABOUT_LINK, WELL
 from shmcast.multicast.run.config import ClusterConfig
 from shmcast.multicast.run.detector import Leadership
 from shmcast.multicast.run.inbox import Outlet, head_of
 from shmcast.multicast.run.links import Heard, Links
 
 NS_PER_TICK = 1000
+TELL_S = 5.0  # between two words about one peer, however often it changes
 
 
 class Hosts:
     def __init__(self, config: ClusterConfig, me: ProcessId, incarnation: int, inbox: str) -> None:
         here = config.replicas[me].host
         self._names = {r.proc: r.name for r in config.replicas if r.host != here}
-        self._inbox = inbox
+        self._me, self._inbox = config.replicas[me].name, inbox
+        self._told: dict[ProcessId | None, tuple[str, float]] = {}  # and when to speak next
         self._outlets: dict[ProcessId, tuple[int, Outlet]] = {}  # used by the links' thread only
         self._ready = False  # the first frames may come before `links` is ours
         self.links = Links(
@@ -35,6 +41,7 @@ class Hosts:
     def look(self, leadership: Leadership) -> list[Heard]:
         """Who was heard last, and when. Ends this life if frames for it were dropped."""
         self.links.show(*leadership)
+        self._tell()
         if self.links.error is not None:
             raise self.links.error
         missed = [self._names[p] for p in self.links.missed]
@@ -44,6 +51,16 @@ class Hosts:
                 "replica again, it takes over another's state"
             )
         return self.links.heard()
+
+    def _tell(self) -> None:
+        """On stderr, once: what is wrong with a link, and when it is well again."""
+        now, found = time.monotonic(), self.links.complaints()
+        for process in {*found, *self._told}:
+            text, (told, at_s) = found.get(process, WELL), self._told.get(process, (WELL, 0.0))
+            if text != told and now >= at_s:
+                self._told[process] = text, now + TELL_S
+                peer = "strangers" if process is None else self._names[process]
+                print(f"{self._me}: {ABOUT_LINK} {peer}: {text}", file=sys.stderr, flush=True)
 
     def send(self, to: ProcessId, data: bytes) -> None:
         if not self.links.send(to, data):

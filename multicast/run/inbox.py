@@ -4,6 +4,9 @@ A frame longer than a slot travels in fragments. A receiver that does not keep u
 a bounded backlog; one that is behind by more than that is *cut off*: its inbox is removed, so that
 it notices, and has to come back as a new life. A gap in what one life tells another never goes
 unnoticed.
+
+Lanes are few. Clients leave some to the replicas (`spare`); a replica that finds none all the same
+keeps its frames in the backlog, and looks again.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import struct
+import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -23,22 +27,26 @@ from shmcast.errors import (
     Rejected,
     ShmcastError,
 )
+from shmcast.mailbox.domain import Segments
 from shmcast.mailbox.mailbox import Mailbox
 from shmcast.mailbox.receiver import Wait
 from shmcast.mailbox.sender import Sender
 from shmcast.multicast.protocols.core import ProcessId
+from shmcast.multicast.run.config import ClusterConfig
 from shmcast.multicast.run.records import FRAGMENTS_MAX, Fragment
 from shmcast.multicast.run.records import decode as decode_records
 from shmcast.multicast.run.records import encode as encode_records
 from shmcast.multicast.run.transport import CLIENTS_FROM, Frame
-from shmcast.multicast.run.wire import RECORDS, kind_of
+from shmcast.multicast.run.wire import FRAME_BYTES_MAX, RECORDS, kind_of
 
 _HEAD = struct.Struct("<iI")  # sender, its incarnation
 _HEAD_BYTES = _HEAD.size
 _FRAGMENT_HEAD_BYTES = 64  # the most that a Fragment adds to its data
 _LOST = (ShmcastError, FileNotFoundError, ValueError)
 BATCH = 256
-BACKLOG_BYTES_MAX = 64 << 20
+SENDERS = 64  # lanes of a replica's inbox
+BACKLOG_BYTES_MAX = 64 << 20  # and one frame
+LANE_AGAIN_NS = 10_000_000  # between two looks for a free lane
 SPEAKERS_MAX = 4096  # that are told apart at a time: many more than have room in an inbox
 
 
@@ -48,6 +56,11 @@ def inbox_name(cluster: str, process: ProcessId, incarnation: int) -> str:
 
 def client_inbox_name(cluster: str, client: int) -> str:
     return f"{cluster}.c{client}"
+
+
+def lanes_for_replicas(config: ClusterConfig) -> int:
+    """That clients leave free in an inbox: with many replicas a few clients find a place still."""
+    return min(len(config.replicas), SENDERS - SENDERS // 8)
 
 
 def remove_inbox(name: str) -> None:
@@ -60,9 +73,19 @@ class Inbox:
     """What others send to this life of this process."""
 
     def __init__(
-        self, name: str, *, copies: int, slot_bytes: int, capacity: int, senders: int
+        self,
+        name: str,
+        *,
+        copies: int,
+        slot_bytes: int,
+        capacity: int,
+        senders: int,
+        client_bytes_max: int = FRAME_BYTES_MAX,
     ) -> None:
+        """`client_bytes_max`: the longest frame that a client may send."""
         self.name = name
+        self._client_bytes_max = client_bytes_max
+        self._unfinished_max = senders  # each lane has one frame on its way
         remove_inbox(name)  # what an earlier user of a name left behind
         self._box = Mailbox.create(
             name,
@@ -137,9 +160,22 @@ class Inbox:
         for record in decode_records(body):
             if not isinstance(record, Fragment):
                 raise Corrupt(f"process {sender} mixes fragments with other records")
-            whole = self._parts.setdefault(sender, _Parts()).add(record)
+            whole = self._parts_of(sender).add(record)
             if whole is not None:
+                del self._parts[sender]
                 yield Frame(sender, whole)
+
+    def _parts_of(self, sender: ProcessId) -> _Parts:
+        known = self._parts.get(sender)
+        if known is not None:
+            return known
+        if len(self._parts) >= self._unfinished_max:  # its sender died, or sends no real ones
+            oldest = next((p for p in self._parts if p >= CLIENTS_FROM), sender)
+            self._parts.pop(oldest, None)
+        is_client = sender >= CLIENTS_FROM
+        parts = _Parts(self._client_bytes_max if is_client else FRAME_BYTES_MAX)
+        self._parts[sender] = parts
+        return parts
 
     def close(self) -> None:
         self._receiver.close()
@@ -160,34 +196,37 @@ class Reader(enum.Enum):
 class _Parts:
     """The fragments of the frame that one sender is sending."""
 
+    bytes_max: int
     number: int = -1
     data: list[bytes] = field(default_factory=list)
+    size: int = 0
 
     def add(self, part: Fragment) -> bytes | None:
         if part.index == 0:
-            self.number, self.data = part.number, []
+            self.number, self.data, self.size = part.number, [], 0
         if part.number != self.number or part.index != len(self.data):
             raise Corrupt(f"fragment {part.index} of frame {part.number} out of turn")
         self.data.append(part.data)
-        if len(self.data) < part.count:
-            return None
-        whole = b"".join(self.data)
-        self.data = []
-        return whole
+        self.size += len(part.data)
+        if self.size > self.bytes_max:
+            raise Corrupt(f"a frame of more than {self.bytes_max} bytes: nobody sends such a one")
+        return None if len(self.data) < part.count else b"".join(self.data)
 
 
 class Outlet:
     """The way into one other inbox: what does not fit now is kept, in order, up to a bound."""
 
-    def __init__(self, name: str, head: bytes) -> None:
+    def __init__(self, name: str, head: bytes, *, spare: int = 0) -> None:
+        """`spare`: lanes that are left to others."""
         self.name = name
-        self._head = head
+        self._head, self._spare = head, spare
         self._box: Mailbox | None = None
         self._sender: Sender | None = None
         self._room = 0  # for a frame in one slot
         self._fragmented = 0
         self._backlog: deque[bytes] = deque()
         self._backlog_bytes = 0
+        self._look_at_ns = 0  # for a lane, again
         self.gone = False  # its owner died, or was cut off: whatever is sent is lost with it
 
     @property
@@ -195,7 +234,10 @@ class Outlet:
         return bool(self._backlog)
 
     def send(self, data: bytes) -> None:
-        if self.gone or (self._sender is None and not self._open()):
+        if self._sender is None and not self.is_open() and self.gone:
+            return
+        if self._backlog_bytes > BACKLOG_BYTES_MAX:
+            self.cut_off()
             return
         if len(data) <= self._room and not self._backlog:  # nearly always
             piece = self._head + data
@@ -212,17 +254,34 @@ class Outlet:
                 return
             self._backlog_bytes -= len(self._backlog.popleft())
 
-    def _open(self) -> bool:
-        if self._sender is not None:
-            return True
+    def is_open(self) -> bool:
+        """Has it a lane? Looks for one, if not."""
+        now = time.monotonic_ns()
+        if self._sender is not None or self.gone or now < self._look_at_ns:
+            return self._sender is not None
+        self._look_at_ns = now + LANE_AGAIN_NS
         try:
-            self._box = Mailbox.open(self.name, timeout=0.1)
-            self._room = self._box.message_size - len(self._head)
-            self._sender = self._box.sender(timeout=0.1)
+            box = self._box or Mailbox.open(self.name, timeout=0.1)
         except (*_LOST, TimeoutError):
             self.close()
             return False
-        return True
+        self._box, self._room = box, box.message_size - len(self._head)
+        try:
+            self._sender = self._lane(box)
+        except (MailboxFull, DeadlineMissed):
+            return False
+        except (*_LOST, TimeoutError):
+            self.close()
+        return self._sender is not None
+
+    def _lane(self, box: Mailbox) -> Sender:
+        sender = box.sender(timeout=0)
+        if self._spare and lanes_left(box.segments) < self._spare:
+            box.reap()
+            if lanes_left(box.segments) < self._spare:
+                sender.close()
+                raise MailboxFull(f"{self.name}: the lanes that are left are for replicas")
+        return sender
 
     def _pieces(self, data: bytes) -> Iterator[bytes]:
         if len(data) <= self._room:
@@ -238,7 +297,8 @@ class Outlet:
             yield self._head + encode_records([Fragment(self._fragmented, index, count, piece)])
 
     def _put(self, piece: bytes) -> bool:
-        while self._sender is not None:
+        while self._sender is not None or self.is_open():
+            assert self._sender is not None
             try:
                 self._sender.send(piece, timeout=0)
                 return True
@@ -247,17 +307,14 @@ class Outlet:
             except Rejected:
                 continue  # we were late; nobody has it
             except DeadlineMissed:  # so late that our lane was given back; nobody has it either
-                self._sender = None
-                self._open()
+                self._sender, self._look_at_ns = None, 0
             except _LOST:
                 self.close()
-        return True
+        return self.gone
 
     def _keep(self, piece: bytes) -> None:
         self._backlog.append(piece)
         self._backlog_bytes += len(piece)
-        if self._backlog_bytes > BACKLOG_BYTES_MAX:
-            self.cut_off()
 
     def cut_off(self) -> None:
         name = self.name
@@ -283,6 +340,12 @@ class Outlet:
                 with contextlib.suppress(*_LOST):
                     part.close()
         self._sender = self._box = None
+
+
+def lanes_left(segments: Segments) -> int:
+    """Of dead holders' ones those count as taken that nobody has freed yet."""
+    held = sum(1 for sender in segments.sender_stats() if sender.pid)
+    return int(segments.params.senders) - held
 
 
 def head_of(process: ProcessId, incarnation: int) -> bytes:

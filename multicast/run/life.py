@@ -1,6 +1,6 @@
 """The lives of a replica on its host: one small file each in shared memory.
 
-    | magic | process, incarnation | pid, start time | beat | epoch, leader | CRC32 |
+    | magic | process, incarnation | pid, start time | beat | epoch, leader | complete | CRC32 |
 
 Only the living replica writes it; the lock on it ends with the process, at whichever instruction
 that dies. The record stays, so the next life knows its number. Read with pread: a file that was
@@ -24,9 +24,9 @@ from shmcast.errors import Corrupt, PeerDead
 from shmcast.multicast.protocols.core import ProcessId
 from shmcast.multicast.run.config import ClusterConfig
 
-_RECORD = struct.Struct("<8sqqqdqqq")
+_RECORD = struct.Struct("<8sqqqdqqqq")
 _SEALED = struct.Struct("<I")
-_MAGIC = b"shmlife1"
+_MAGIC = b"shmlife2"
 _BYTES = _RECORD.size + _SEALED.size
 _DIRECTORY = Path("/dev/shm")
 _ENDED = -1  # for a beat: this life ended in order
@@ -42,6 +42,7 @@ class Life:
     beat_ns: int = 0  # CLOCK_MONOTONIC when it last showed that it is alive
     epoch: int = 0  # of the group's leadership, as this replica sees it
     leader: ProcessId = -1
+    complete: int = 0  # it has its group's state
 
     @property
     def has_begun(self) -> bool:
@@ -56,7 +57,7 @@ class Life:
     def encode(self) -> bytes:
         body = _RECORD.pack(
             _MAGIC, self.process, self.incarnation, self.pid, self.started,
-            self.beat_ns, self.epoch, self.leader,
+            self.beat_ns, self.epoch, self.leader, self.complete,
         )  # fmt: skip
         return body + _SEALED.pack(zlib.crc32(body))
 
@@ -123,6 +124,11 @@ class OwnLife:
     @property
     def incarnation(self) -> int:
         return self.life.incarnation
+
+    def show_complete(self, complete: bool) -> None:
+        """From the next beat on."""
+        if complete != self.life.complete:
+            self.life = replace(self.life, complete=int(complete))
 
     def beat(self, now_ns: int, epoch: int, leader: ProcessId) -> None:
         self.life = replace(self.life, beat_ns=now_ns, epoch=epoch, leader=leader)

@@ -4,7 +4,7 @@ Pure: no socket, no clock. The sender numbers its frames and keeps each until th
 said that it came; after a gap, or when an acknowledgement stands still for a whole heartbeat, it
 sends again from the first one missing. What is kept is bounded: a sender that would have to drop
 a frame cuts the link instead. A cut link stays cut until one of the two lives has ended, and both
-sides know it. A gap is never silent.
+sides know it. A gap is never silent. A long frame travels in pieces, numbered one by one.
 
     Hello    sender → receiver   every heartbeat: who I am, in which life
     Welcome  receiver → sender   the answer: my life, the number I wait for, clocks
@@ -26,7 +26,7 @@ from msgspec import Meta, Struct
 
 from shmcast.errors import Corrupt, Incompatible
 
-LINK_VERSION = 1
+LINK_VERSION = 2
 WINDOW = 1024  # frames on their way at once: the rest follows with the acknowledgements
 
 Natural: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
@@ -103,6 +103,13 @@ def decode(data: bytes) -> Record:
 
 
 Sending: TypeAlias = list[tuple[Data, bytes]]
+_MORE, _LAST = b"\1", b"\0"  # before a piece
+
+
+def pieces_of(data: bytes, piece_bytes: int) -> list[bytes]:
+    ends = range(piece_bytes, len(data), piece_bytes)
+    pieces = [_MORE + data[end - piece_bytes : end] for end in ends]
+    return [*pieces, _LAST + data[len(pieces) * piece_bytes :]]
 
 
 @dataclass(slots=True)
@@ -125,17 +132,17 @@ class Outgoing:
     def next(self) -> int:
         return self.first + len(self.kept)
 
-    def push(self, data: bytes) -> Sending:
+    def push(self, *pieces: bytes) -> Sending:
         """Takes a frame; returns what to send now. A cut link takes everything and sends nothing:
         its peer does not live any more, as far as this process is concerned."""
         if self.cut:
             return []
-        if len(self.kept) >= self.frames_max or self.kept_bytes + len(data) > self.bytes_max:
+        if len(self.kept) + len(pieces) > self.frames_max or self.kept_bytes > self.bytes_max:
             self.cut = True
             self._forget()
             return []
-        self.kept.append(data)
-        self.kept_bytes += len(data)
+        self.kept.extend(pieces)
+        self.kept_bytes += sum(map(len, pieces))
         return self._fill()
 
     def on_welcome(self, welcome: Welcome) -> Sending:
@@ -212,12 +219,15 @@ class Incoming:
     from_life: int = -1
     expected: int = 0
     cut: bool = False
+    parts: list[bytes] = field(default_factory=list)  # of the frame that is coming
+    parts_bytes: int = 0
 
     def on_hello(self, hello: Hello, came_ns: int, now_ns: int) -> Welcome | None:
         if hello.life < self.from_life:
             return None  # a life that is over: it must not be heard again
         if hello.life > self.from_life:
             self.from_life, self.expected, self.cut = hello.life, 0, False
+            self._begin_frame()
         return Welcome(self.life, hello.life, self.expected, hello.sent_ns, came_ns, now_ns)
 
     def is_next(self, data: Data) -> bool:
@@ -226,8 +236,22 @@ class Incoming:
     def leaves_a_gap(self, data: Data) -> bool:
         return self._is_ours(data) and data.seq > self.expected
 
-    def took(self) -> None:
+    def whole(self, piece: bytes, bytes_max: int) -> bytes | None:
+        """The frame that ends with this piece."""
+        if piece[:1] not in (_MORE, _LAST) or self.parts_bytes + len(piece) > bytes_max + 1:
+            raise Corrupt("a piece of a frame that nobody sends")
+        return b"".join([*self.parts, piece[1:]]) if piece[:1] == _LAST else None
+
+    def took(self, piece: bytes) -> None:
         self.expected += 1
+        if piece[:1] == _LAST:
+            self._begin_frame()
+            return
+        self.parts.append(piece[1:])
+        self.parts_bytes += len(piece) - 1
+
+    def _begin_frame(self) -> None:
+        self.parts, self.parts_bytes = [], 0
 
     def ack(self, gap: bool) -> Ack:
         return Ack(self.life, self.from_life, self.expected, gap)

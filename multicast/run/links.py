@@ -25,10 +25,10 @@ from typing import NamedTuple
 import zmq
 from zmq.utils.z85 import encode as z85
 
-from shmcast.errors import Corrupt, Incompatible, MessageTooLarge
+from shmcast.errors import ConfigError, Corrupt, Incompatible, MessageTooLarge
 from shmcast.multicast.protocols.core import ProcessId
 from shmcast.multicast.run import link
-from shmcast.multicast.run.config import ClusterConfig
+from shmcast.multicast.run.config import ClusterConfig, Replica
 from shmcast.multicast.run.keys import key_pair, public_key
 from shmcast.multicast.run.link import Ack, Cut, Data, Hello, Incoming, Outgoing, Refused, Welcome
 from shmcast.multicast.run.wire import FRAME_BYTES_MAX
@@ -36,7 +36,8 @@ from shmcast.realtime.clock import ClockBroken, Interval, RemoteClock
 
 HEARTBEAT_NS = 50_000_000
 FRAMES_MAX = 65_536  # kept for one peer, until it has them
-BYTES_MAX = 64 << 20
+BYTES_MAX = 64 << 20  # and one frame
+PIECE_BYTES = 1 << 20  # a frame travels in such: no heartbeat waits long behind one
 SILENCE_NS = 2_000_000_000  # a DEALER that brought nothing for so long is replaced; then doubled
 SILENCE_NS_MAX = 8_000_000_000  # a slow host, too, gets through a handshake by then
 HANDSHAKE_SHARE = 2  # of that time: who has not shown its key in half of it is disconnected
@@ -94,6 +95,14 @@ class _Peer:
     waiting_bytes: int = 0
 
 
+def url_of(address: str | None, port: int | None) -> str:
+    return f"tcp://[{address}]:{port}" if ":" in str(address) else f"tcp://{address}:{port}"
+
+
+def is_ipv6(url: str) -> bool:
+    return url.startswith("tcp://[")
+
+
 class Links:
     def __init__(
         self,
@@ -133,10 +142,10 @@ class Links:
         self._poller = zmq.Poller()
         self._peers: dict[ProcessId, _Peer] = {}
         try:
-            self._router.bind(f"tcp://{config.host(mine.host).address}:{mine.port}")
+            self._listen(config, mine)
             for r in replicas:
                 if r.host != mine.host:
-                    address = f"tcp://{config.host(r.host).address}:{r.port}"
+                    address = url_of(config.host(r.host).address, r.port)
                     address = (addresses or {}).get(r.proc, address)
                     self._add(r.proc, public_key(config.keys, r.host), address, bytes_max)
         except BaseException:
@@ -213,6 +222,16 @@ class Links:
         with contextlib.suppress(BlockingIOError):
             os.eventfd_write(self._wake, 1)
 
+    def complaints(self) -> dict[ProcessId | None, str]:
+        """What is wrong with whom; None: somebody without a key of this cluster."""
+        found: dict[ProcessId | None, str] = {p.process: p.error for p in self._peers.values()}
+        if self.refused_connections:
+            found[None] = (
+                "connections with a key that no host of this cluster has: copy the .public files "
+                "of `shmcast keys` to every host"
+            )
+        return {process: text for process, text in found.items() if text}
+
     # The thread --------------------------------------------------------------------------------
 
     def _socket(self, kind: int, patience_ns: int = SILENCE_NS) -> zmq.Socket[bytes]:
@@ -220,15 +239,27 @@ class Links:
         socket.curve_publickey, socket.curve_secretkey = self._keys
         socket.linger = 0
         socket.handshake_ivl = patience_ns // HANDSHAKE_SHARE // 1_000_000
-        socket.maxmsgsize = FRAME_BYTES_MAX + 64
+        socket.maxmsgsize = PIECE_BYTES + 64
         socket.set(zmq.HEARTBEAT_IVL, 500)
         socket.set(zmq.HEARTBEAT_TIMEOUT, 2_000)
         return socket
+
+    def _listen(self, config: ClusterConfig, mine: Replica) -> None:
+        url = url_of(config.host(mine.host).address, mine.port)
+        self._router.ipv6 = is_ipv6(url)
+        try:
+            self._router.bind(url)
+        except zmq.ZMQError as error:
+            raise ConfigError(
+                f"{config.path}: {mine.name} cannot listen at {url}: {error.strerror}: end whoever "
+                f"has the port (ss -ltnp), or write another address or port for {mine.host}"
+            ) from None
 
     def _dealer(self, key: bytes, address: str, patience_ns: int) -> zmq.Socket[bytes]:
         socket = self._socket(zmq.DEALER, patience_ns)
         socket.curve_serverkey = key
         socket.immediate = True  # nothing is queued for a connection that is not there
+        socket.ipv6 = is_ipv6(address)
         socket.reconnect_ivl = 20
         socket.reconnect_ivl_max = 500
         socket.connect(address)
@@ -317,7 +348,7 @@ class Links:
         with self._lock:
             frames, peer.waiting, peer.waiting_bytes = peer.waiting, deque(), 0
         for data in frames:
-            self._send_all(peer, peer.out.push(data))
+            self._send_all(peer, peer.out.push(*link.pieces_of(data, PIECE_BYTES)))
         if peer.out.cut and not peer.told_cut:
             peer.told_cut = True
             self._put(peer, [link.encode(Cut(self.life, peer.out.to_life or 0))])
@@ -428,8 +459,14 @@ class Links:
         peer.owes_ack = True
         if peer.into.leaves_a_gap(head):
             peer.gap = True
-        elif peer.into.is_next(head) and self.arrived(peer.process, data) is not False:
-            peer.into.took()
+        elif peer.into.is_next(head):
+            try:
+                whole = peer.into.whole(data, FRAME_BYTES_MAX)
+            except Corrupt:
+                peer.into.cut = True
+                raise
+            if whole is None or self.arrived(peer.process, whole) is not False:
+                peer.into.took(data)
 
     def _refuse(self, route: bytes, key: bytes, why: str) -> None:
         self._note(key, f"refused: {why}")

@@ -1,7 +1,7 @@
 """The event loop of a replica: drives one protocol machine, unchanged, over real time and frames.
 
 One turn: wait for frames until the next timer or beat; handle all that came; fire what is due;
-show that we live and look who else does; let requests in; send what all this made, one frame for
+show that we live and look who else does; let requests in; send what all this made, few frames for
 each receiver. Nothing leaves before its turn is over.
 """
 
@@ -47,6 +47,7 @@ from shmcast.multicast.run.front import Front, place_of
 from shmcast.multicast.run.handover import Handover, Item
 from shmcast.multicast.run.life import OwnLife
 from shmcast.multicast.run.membership import Membership, machine_of
+from shmcast.multicast.run.options import for_messages_of
 from shmcast.multicast.run.peers import Peers
 from shmcast.multicast.run.sessions import Sessions
 from shmcast.multicast.run.transport import CLIENTS_FROM
@@ -84,7 +85,8 @@ class Loop:
         self.names = tuple(group.name for group in config.groups)
         self.known_names: dict[tuple[int, ...], tuple[str, ...]] = {}
         self.now = ticks_now()
-        self.machine = machine_of(config.engine, self.me, topology, config.options)
+        options = for_messages_of(config.options, config.message_size)
+        self.machine = machine_of(config.engine, self.me, topology, options)
         self.codec = Codec(config.engine, topology)
         self.detector = Detector(topology, self.me, config.options["suspect_ticks"], self.now)
         self.front = Front(topology, self.me, self.detector.group, life.incarnation)
@@ -168,9 +170,11 @@ class Loop:
             if kind_of(data) == RECORDS:
                 for record in records.decode(data):
                     self._record(sender, record)
-            else:
+            elif sender in self.detector.peers:
                 for wire in self.codec.decode(data):
                     self._handle(Receive(wire, sender))
+            else:
+                raise Corrupt(f"{sender} is no replica, and speaks like one")
         except (Corrupt, Incompatible):
             # What it said is lost to us: from here on it must not count on our having heard it.
             self.refused += 1
@@ -178,6 +182,8 @@ class Loop:
 
     def _record(self, sender: ProcessId, record: records.Record) -> None:
         if isinstance(record, records.Request) and sender == record.client >= CLIENTS_FROM:
+            if len(record.payload) > self.config.message_size:
+                raise Corrupt(f"client {sender} asks for more than message_size; Client refuses it")
             accepting = self.handover.is_complete and self.accepting()
             answer = self.front.request(record, self.sessions, accepting)
             if answer is not None:
@@ -197,6 +203,7 @@ class Loop:
 
     def _beat(self) -> None:
         self.next_beat = self.now + self.beat_ticks
+        self.life.show_complete(self.handover.is_complete)
         for event in self.peers.look(self.now):
             self._handle(event)
         if self.is_member:
@@ -261,7 +268,7 @@ class Loop:
 
     def _deliver(self, deliver: Deliver) -> None:
         message, ts = deliver.message, deliver.ts
-        assert ts is not None and isinstance(message.payload, bytes)
+        assert ts is not None
         if deliver.layer == OPTIMISTIC:
             self._deliver_early(message, ts)
             return
@@ -269,7 +276,7 @@ class Loop:
         if self.membership is not None:
             self.same_ts = self.same_ts + 1 if ts == self.last_ts else 0
             self.last_ts = ts
-        for index, entered in enumerate(records.decode(message.payload), self.same_ts):
+        for index, entered in enumerate(records.composite(message.payload), self.same_ts):
             if entered.__class__ is records.Request and handover.is_complete:
                 self._deliver_request(entered, place_of(*ts, index), dest)
             elif isinstance(entered, records.Marker):
@@ -295,9 +302,8 @@ class Loop:
             self.answers.setdefault(client, []).append(answer)
 
     def _deliver_early(self, message: Message, ts: Timestamp) -> None:
-        assert isinstance(message.payload, bytes)
         groups = self.group_names(message.dest)
-        for index, entered in enumerate(records.decode(message.payload)):
+        for index, entered in enumerate(records.composite(message.payload)):
             if not isinstance(entered, records.Request):
                 continue
             client, seq = entered.client, entered.seq
@@ -322,13 +328,14 @@ class Loop:
         peers = self.peers
         if self.outgoing:
             outgoing, self.outgoing = self.outgoing, {}
-            encoded: dict[tuple[int, ...], bytes] = {}
+            encoded: dict[tuple[int, ...], list[bytes]] = {}
             for to, wires in outgoing.items():
                 same = tuple(map(id, wires))  # most frames go to several: encoded once
-                data = encoded.get(same)
-                if data is None:
-                    data = encoded[same] = self.codec.encode(wires)
-                peers.send(to, data)
+                frames = encoded.get(same)
+                if frames is None:
+                    frames = encoded[same] = self.codec.frames(wires)
+                for data in frames:
+                    peers.send(to, data)
         if self.answers:
             answers, self.answers = self.answers, {}
             for client, given in answers.items():

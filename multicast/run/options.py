@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from shmcast.multicast.protocols.dab_bounds import Timing
 
 TICKS_PER_MS = 1000  # a tick is 1 µs of CLOCK_MONOTONIC
+BYTES_PER_TICK = 10  # a slow host, or one with more processes than cores
+_ASKS_AGAIN = ("request_ticks", "retry_ticks", "patience_ticks")
 
 _WBCAST = ("wbcast", "wbcast-acks")  # the second: followers deliver at 3δ instead of 4δ
 ENGINES = ("eager", *_WBCAST, "skeen", "ft-skeen", "fastcast", "optimistic", "dab")
@@ -68,6 +70,12 @@ OPTIONS: dict[str, Option] = {
         100, 1, 1000, ("dab",), "AppMaxBurst: multicasts that one replica may have on their way"
     ),
 }  # fmt: skip
+
+
+def for_messages_of(options: Mapping[str, int], message_size: int) -> dict[str, int]:
+    """Who asks again before the longest message can have come only makes the queues longer."""
+    on_its_way = message_size // BYTES_PER_TICK
+    return {n: v + on_its_way if n in _ASKS_AGAIN else v for n, v in options.items()}
 
 
 def ticks_of(name: str) -> str:

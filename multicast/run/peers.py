@@ -10,6 +10,7 @@ from shmcast.multicast.protocols.core import Event, LocalTime, ProcessId
 from shmcast.multicast.run.config import ClusterConfig
 from shmcast.multicast.run.detector import Detector, Leadership
 from shmcast.multicast.run.inbox import (
+    SENDERS,
     Inbox,
     Outlet,
     Reader,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 SLOT_BYTES = 8 << 10
 CAPACITY = 32  # slots for each sender
-SENDERS = 64
+REQUEST_HEAD_BYTES = 64 << 10  # the most that a client's frame has besides its payload
 NS_PER_TICK = 1000
 SWEEP_TICKS = 1_000_000  # how often clients that died are looked for
 UNBORN_BYTES_MAX = 16 << 20
@@ -54,6 +55,7 @@ class Peers:
             slot_bytes=SLOT_BYTES,
             capacity=CAPACITY,
             senders=SENDERS,
+            client_bytes_max=config.message_size + REQUEST_HEAD_BYTES,
         )
         self._head = head_of(me, incarnation)
         here = config.replicas[me].host
@@ -124,6 +126,8 @@ class Peers:
             return self.detector.died(process, life.incarnation)
         if not is_known:
             self._meet(process, life.incarnation)
+        if self._outlets[process].gone:  # it may beat for a moment until it finds out
+            return self.detector.died(process, life.incarnation)
         if not has_beaten:
             return []
         self._beats[process] = life.beat_ns

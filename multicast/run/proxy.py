@@ -3,7 +3,8 @@ for each of them, over links that are authenticated and encrypted by CURVE.
 
 A member asks, the proxy answers; every question has a number, and a number that is asked again
 gets the same answer, never a second send or receive. The proxy looks at every open question at
-least every POLL_NS. A member that is silent for LEASE_NS is taken for dead and its place is freed.
+least every POLL_NS. A member that is silent for LEASE_NS is taken for dead and its place is freed;
+a thread of its own shows that an idle one lives.
 
     bound of an operation = round trip of the link (stated) + POLL_NS + Δ of the mailbox
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,6 +34,7 @@ from shmcast.multicast.run.keys import key_pair, public_key
 
 POLL_NS = 1_000_000
 LEASE_NS = 5_000_000_000
+ALIVE_S = 1.0
 MEMBERS_MAX = 32
 BYTES_MAX = 16 << 20
 HANDSHAKE_MS = 4_000  # who has not shown its key by then is disconnected
@@ -46,6 +49,7 @@ class Ask(Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
     wait_ns: Natural = 0
     data: bytes | None = None
     leaves: bool = False
+    idle: bool = False  # a sign of life of one that has its place already
 
 
 class Answer(Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
@@ -124,6 +128,9 @@ class Proxy:
             ask = _asks.decode(parts[-1])
         except (msgspec.MsgspecError, ValueError):
             return  # nobody of ours wrote it: no answer, no state
+        if ask.idle:
+            self._hear_idle(ask.member)
+            return
         try:
             member = self.members.get(ask.member) or self._join(parts[0], ask)
         except (ShmcastError, TimeoutError) as error:
@@ -138,6 +145,12 @@ class Proxy:
             self._send(member.route, member.last)
         elif member.open is None or member.open.number != ask.number:
             member.open, member.until_ns = ask, member.heard_ns + ask.wait_ns
+
+    def _hear_idle(self, key: bytes) -> None:
+        """Who has lost its place learns that from its next question, not by a new one in silence:
+        messages came in between."""
+        if key in self.members:
+            self.members[key].heard_ns = time.monotonic_ns()
 
     def _join(self, route: bytes, ask: Ask) -> _Member:
         if ask.number > 0:
@@ -219,6 +232,16 @@ class RemoteMailbox:
         )
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._socket = self._connected()
+        self._lock = threading.Lock()  # of the socket
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._live, name="shmcast-remote", daemon=True)
+
+    def _live(self) -> None:
+        while not self._closed.wait(ALIVE_S):
+            if self._lock.acquire(blocking=False):  # else it is asking, which is a sign of life
+                with contextlib.suppress(zmq.ZMQError):
+                    self._socket.send(_encode(Ask(self._member, 0, idle=True)), zmq.NOBLOCK)
+                self._lock.release()
 
     def _connected(self) -> zmq.Socket[bytes]:
         socket = self._context.socket(zmq.DEALER)
@@ -241,6 +264,7 @@ class RemoteMailbox:
         except BaseException:
             self._context.destroy(linger=0)
             raise
+        self._thread.start()
         return self
 
     @property
@@ -263,8 +287,9 @@ class RemoteMailbox:
         if self._unanswered is None:
             raise ValueError("every operation was answered")
         ask = self._unanswered
-        self._socket.close(linger=0)
-        self._socket = self._connected()
+        with self._lock:
+            self._socket.close(linger=0)
+            self._socket = self._connected()
         answer = self._ask(ask, timeout)
         if ask.data is None:
             return self._message(answer)
@@ -272,6 +297,8 @@ class RemoteMailbox:
 
     def close(self) -> None:
         if not self._socket.closed:
+            self._closed.set()
+            self._thread.join()
             with contextlib.suppress(zmq.Again):
                 self._socket.send(_encode(Ask(self._member, 0, leaves=True)), zmq.NOBLOCK)
             self._socket.close(linger=200)
@@ -288,6 +315,10 @@ class RemoteMailbox:
         return self._ask(self._unanswered, timeout)
 
     def _ask(self, ask: Ask, timeout: float) -> Answer:
+        with self._lock:
+            return self._asked(ask, timeout)
+
+    def _asked(self, ask: Ask, timeout: float) -> Answer:
         end = time.monotonic_ns() + int(timeout * 1e9) + self.bound_ns
         again_ms = max(1, min(200, self.link_ns // 500_000))
         while (left := end - time.monotonic_ns()) > 0:

@@ -12,11 +12,12 @@ from typing import Annotated, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
-from shmcast.errors import Corrupt
+from shmcast.errors import Corrupt, Incompatible
 from shmcast.multicast.run.wire import RECORDS, VERSION, body_of
 
 SNAPSHOT_CHUNKS_MAX = 1 << 20
 FRAGMENTS_MAX = 1 << 16
+REQUESTS_MAX = 1 << 10  # in one composite: the index is part of a place
 Natural: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Name: TypeAlias = Annotated[str, Meta(max_length=255)]
 Groups: TypeAlias = Annotated[tuple[Natural, ...], Meta(min_length=1, max_length=4096)]
@@ -121,6 +122,16 @@ Record: TypeAlias = (
 _HEAD = bytes((VERSION, RECORDS))
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[Record]).decode
+
+
+def composite(payload: object) -> list[Record]:
+    """What an entry put together. A client that speaks like a replica may have sent any bytes; they
+    have their place in the order, so every replica takes them alike: for nothing."""
+    try:
+        found = decode(payload) if isinstance(payload, bytes) else []
+    except (Corrupt, Incompatible):
+        return []
+    return found if len(found) <= REQUESTS_MAX else []
 
 
 def encode(records: Sequence[Record]) -> bytes:

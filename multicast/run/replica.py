@@ -87,7 +87,7 @@ def main() -> int:
         return 2
     try:
         run(load(sys.argv[1]), sys.argv[2])
-    except (ShmcastError, FileExistsError) as error:
+    except (ShmcastError, OSError) as error:
         print(f"{sys.argv[2]}: {error}", file=sys.stderr)
         return EXIT_AGAIN
     return 0

@@ -124,9 +124,12 @@ class Supervisor:
             with contextlib.suppress(BlockingIOError):
                 wake.recv(4096)
         for child in self.children:
+            links = dict(child.links)
             if child.output in ready and not child.read_output():
                 self._poll.unregister(child.output)
                 # Closed by a process that lives on: `reap` must not wait for more.
+            if child.links != links:
+                self._write_state()
             if child.pidfd in ready:
                 self._on_death(child)
 
@@ -193,6 +196,7 @@ def _state_of(child: Child) -> dict[str, Any]:
         "failures": child.failures,
         "failing": child.is_failing,
         "ended": child.ended,
+        "links": child.links,
         "last_words": list(child.tail)[-3:] if child.ended else [],
     }
 

@@ -30,7 +30,8 @@ from shmcast.multicast.run.wire_tags import TAGS, VALUES
 
 VERSION = 1
 WIRES, RECORDS = 1, 2
-FRAME_BYTES_MAX = 16 << 20
+FRAME_BYTES_MAX = 256 << 20  # of a single message: a replica's whole memory, when a leader asks
+TURN_BYTES = 1 << 20  # what one turn sends is split into frames of about this
 DEPTH_MAX = 16  # of values inside of values
 
 _encoder = msgspec.msgpack.Encoder()
@@ -80,16 +81,24 @@ class Codec:
         self._decode_value = _decoder(_union([*structs, *inner]))
         self._decode_tuple = _decoder(GenericAlias(tuple, (schema.any.type, ...)))
 
+    def frames(self, wires: Sequence[Wire]) -> list[bytes]:
+        """What one turn has for a receiver, in order; a frame above TURN_BYTES has one message."""
+        data = self._encoded(wires)
+        if len(data) <= TURN_BYTES or len(wires) == 1:
+            return [_checked(data)]
+        half = len(wires) // 2
+        return [*self.frames(wires[:half]), *self.frames(wires[half:])]
+
     def encode(self, wires: Sequence[Wire]) -> bytes:
+        return _checked(self._encoded(wires))
+
+    def _encoded(self, wires: Sequence[Wire]) -> bytes:
         writers = self._writers
         rows = []
         for wire in wires:
             tag, write = writers[wire.__class__]
             rows.append((tag, *write(wire)))
-        data = _WIRE_HEAD + _encode(rows)
-        if len(data) > FRAME_BYTES_MAX:
-            raise MessageTooLarge(f"{len(data)} bytes in one frame; at most {FRAME_BYTES_MAX}")
-        return data
+        return _WIRE_HEAD + _encode(rows)
 
     def decode(self, data: bytes) -> list[Wire]:
         body = body_of(data, WIRES)
@@ -151,6 +160,14 @@ class Codec:
         if code == TEXT:
             return data.decode()
         raise ValueError(f"a value of unknown code {code}")
+
+
+def _checked(data: bytes) -> bytes:
+    if len(data) > FRAME_BYTES_MAX:
+        raise MessageTooLarge(
+            f"{len(data)} bytes in one frame, at most {FRAME_BYTES_MAX}: set a smaller message_size"
+        )
+    return data
 
 
 def _union(kinds: Sequence[type]) -> Any:

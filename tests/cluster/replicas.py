@@ -24,13 +24,21 @@ CALM = "suspect_ms = 600"  # a loaded machine must not look like a dead one
 
 class Replicas:
     def __init__(
-        self, directory: Path, name: str, engine: str, *, groups: int, size: int, app: str = ""
+        self,
+        directory: Path,
+        name: str,
+        engine: str,
+        *,
+        groups: int,
+        size: int,
+        app: str = "",
+        more: str = "",
     ) -> None:
         self.file = directory / "cluster.toml"
         self.trace = directory / "trace"
         members = ", ".join(f'"{chr(97 + i)}"' for i in range(size))
         lines = [f'[cluster]\nname = "{name}"\nengine = "{engine}"\ntrace = "trace"']
-        lines += [f'app = "{app}"' if app else "", "[groups]"]
+        lines += [f'app = "{app}"' if app else "", more, "[groups]"]
         lines += [f"g{g + 1} = [{members}]" for g in range(groups)]
         self.file.write_text("\n".join([*lines, "[options]", CALM, ""]))
         self.cluster = Cluster.load(self.file)
@@ -118,9 +126,13 @@ def replicas(
     groups: int = 2,
     size: int = 3,
     app: str = "",
+    more: str = "",
 ) -> Iterator[Replicas]:
-    """`name` must differ from test to test: tests run beside each other on one host."""
-    found = Replicas(directory, f"{name}-{os.getpid()}", engine, groups=groups, size=size, app=app)
+    """`name` must differ from test to test: tests run beside each other on one host. `more`: lines
+    of [cluster]."""
+    found = Replicas(
+        directory, f"{name}-{os.getpid()}", engine, groups=groups, size=size, app=app, more=more
+    )
     try:
         yield found
     finally:

@@ -24,6 +24,7 @@ def test_replicas_leave_and_join_and_one_that_was_held_up_joins_anew(
             "everybody has joined",
         )
         chaos.restart("g1.b")
+        chaos.kill("g1.a")
         chaos.stop("g1.c", for_s=2 * DELTA_MS / 1000, ends=True)
         found = chaos.finish()
     assert found == [], chaos.events

@@ -7,6 +7,7 @@ told stands in all of its groups or in none.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import signal
@@ -17,7 +18,7 @@ from typing import Any
 import pytest
 from tests.helpers import SHM, Child, wait_until
 
-from shmcast.errors import DeadlineMissed, MessageTooLarge, NoQuorum
+from shmcast.errors import DeadlineMissed, MailboxFull, MessageTooLarge, NoQuorum
 from shmcast.mailbox.domain import Domain
 from shmcast.mailbox.faults import intact_copies, kill_copy
 from shmcast.multicast.run import config as configs
@@ -250,6 +251,44 @@ def test_a_cluster_killed_as_a_whole_starts_again(cluster: Cluster) -> None:
         child.kill()
         cluster.replicas[name] = Child(REPLICA, str(cluster.path), name)
     cluster.start_client("y")
+    verdict(*cluster.stop())
+
+
+def test_a_replica_comes_back_while_as_many_clients_as_possible_are_there(
+    cluster: Cluster,
+) -> None:
+    """64 clients took all places for senders: it could not ask for the state, and ended."""
+    with contextlib.ExitStack() as clients:
+
+        def one_more() -> None:
+            client = clients.enter_context(eager.client(cluster.config))
+            client.multicast(b"x:0:g1", ["g1"], timeout=60)
+
+        spare = eager_domain.lanes_for_replicas(cluster.config)
+        for _ in range(eager_domain.SENDERS - spare):
+            one_more()
+        with pytest.raises(MailboxFull, match="59 clients already"):
+            one_more()
+        cluster.restart("g1.b")
+        cluster.wait_complete()
+
+
+def test_a_stopped_replica_holds_nobody_up_for_long_and_comes_back(cluster: Cluster) -> None:
+    """Its places were kept for it: after a ring of messages every client missed its deadline."""
+    cluster.start_client("x")
+    cluster.wait_complete()
+    stopped = cluster.replicas["g1.b"]
+    stopped.process.send_signal(signal.SIGSTOP)
+    with Domain.open(cluster.name) as domain:
+        board = eager.Board(cluster.config, domain)
+        wait_until(lambda: stopped.pid not in board.complete(0), "it loses its place")
+    cluster.progress("x")
+    stopped.process.send_signal(signal.SIGCONT)
+    assert stopped.ended() != 0
+    assert "went on without it: start it again" in stopped.errors
+    cluster.restart("g1.b")
+    cluster.wait_complete()
+    cluster.progress("x")
     verdict(*cluster.stop())
 
 

@@ -125,6 +125,25 @@ def test_a_killed_leader_on_another_host_is_replaced(tmp_path: Path) -> None:
         cluster.clean()
 
 
+def test_another_file_on_another_host_is_told_at_both(tmp_path: Path) -> None:
+    """It was noticed, and nobody read it: the replicas were silent and ordered nothing."""
+    cluster = Hosts(tmp_path, name_of("hostfile"), None)
+    try:
+        cluster.start("g1.a")
+        text = cluster.file.read_text()
+        cluster.wait_for_life("g1.a", 0)
+        cluster.file.write_text(text.replace("[groups]", "message_size = 99\n[groups]"))
+        cluster.start("g1.b")
+        for name, peer in (("g1.a", "g1.b"), ("g1.b", "g1.a")):
+            errors = cluster.processes[name].stderr
+            assert errors
+            line = errors.readline()
+            assert line.startswith(f"{name}: link with {peer}: ")
+            assert "another cluster.toml: use the same file on every host" in line
+    finally:
+        cluster.clean()
+
+
 @pytest.mark.parametrize(
     ("host", "how"), [(0, "cut"), (2, "cut"), (0, "mute")], ids=["leader", "follower", "one way"]
 )

@@ -17,10 +17,10 @@ from typer.testing import CliRunner
 from cluster.relay import Relay
 from helpers import wait_until
 from shmcast.cli.main import app
-from shmcast.errors import Corrupt, MessageTooLarge, NotPermitted
+from shmcast.errors import ConfigError, Corrupt, MessageTooLarge, NotPermitted
 from shmcast.multicast.run import keys, link
 from shmcast.multicast.run.config import ClusterConfig, Group, Host, Replica
-from shmcast.multicast.run.links import Links
+from shmcast.multicast.run.links import PIECE_BYTES, Links
 from shmcast.multicast.run.wire import FRAME_BYTES_MAX
 
 
@@ -33,7 +33,7 @@ def free_port() -> int:
 class Pair:
     """Process 0 on host alpha, process 1 on host beta."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, address: str = "127.0.0.1") -> None:
         for host in ("alpha", "beta", "stranger"):
             keys.make(directory, host)
         self.keys = directory
@@ -47,7 +47,7 @@ class Pair:
             path=directory / "cluster.toml",
             name="test",
             engine="wbcast",
-            hosts=tuple(Host(r.host, "127.0.0.1", r.port) for r in replicas),
+            hosts=tuple(Host(r.host, address, r.port) for r in replicas),
             groups=(Group("g1", replicas),),
             copies=1,
             message_size=1024,
@@ -114,6 +114,36 @@ def test_frames_arrive_in_order_both_ways(pair: Pair) -> None:
     expect(pair, 1, frames(0, 3000))
     expect(pair, 0, frames(0, 500))
     wait_until(lambda: alpha.status()[1].waiting_frames == 0, "all acknowledged")
+
+
+def test_a_long_frame_travels_in_pieces(pair: Pair) -> None:
+    alpha, _, relay = pair.through_a_relay()
+    long = [b"first", bytes(3 * PIECE_BYTES + 7), b"last"]
+    send_all(alpha, 1, long[:2])
+    relay.cut()
+    send_all(alpha, 1, long[2:])
+    expect(pair, 1, long)
+
+
+def test_hosts_may_have_ipv6_addresses(tmp_path: Path) -> None:
+    """The file was accepted, and the URL without brackets was not."""
+    if not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists():
+        pytest.skip("no IPv6 here")
+    pair = Pair(tmp_path / "keys", "::1")
+    try:
+        alpha, _ = pair.start(0), pair.start(1)
+        send_all(alpha, 1, frames(0, 20))
+        expect(pair, 1, frames(0, 20))
+    finally:
+        pair.close()
+
+
+def test_a_port_that_is_taken_is_named_with_what_to_do(pair: Pair) -> None:
+    with (
+        socket.create_server(("127.0.0.1", pair.ports[0])),
+        pytest.raises(ConfigError, match=r"cannot listen at .*in use.*another address or port"),
+    ):
+        pair.start(0)
 
 
 def test_what_is_sent_before_the_peer_starts_arrives(pair: Pair) -> None:
@@ -246,6 +276,7 @@ def test_a_flood_with_the_wrong_key_gets_nothing_and_leaves_nothing(pair: Pair) 
     expect(pair, 0, frames(0, 200))
     assert not any(one.poll(0) for one in flood)
     assert alpha.status()[1].life == 0 and len(alpha.status()) == 1
+    assert "key that no host of this cluster has" in alpha.complaints()[None]
     context.destroy(linger=0)
     wait_until(lambda: descriptors() <= before, "every connection is gone")
 

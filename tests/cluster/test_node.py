@@ -11,13 +11,20 @@ import pytest
 from cluster.replicas import replicas
 from cluster.traffic import Traffic, judged
 from helpers import SHM, Child, wait_until
-from shmcast.errors import DeadlineMissed, MessageTooLarge, NoQuorum
+from shmcast.errors import DeadlineMissed, MailboxFull, MessageTooLarge, NoQuorum
 from shmcast.mailbox.faults import kill_copy
 from shmcast.mailbox.mailbox import Mailbox
-from shmcast.multicast.run.inbox import inbox_name
+from shmcast.multicast.protocols.core import Message, MessageId
+from shmcast.multicast.protocols.topology import Topology
+from shmcast.multicast.protocols.wbcast_wire import MulticastMsg
+from shmcast.multicast.run.detector import Detector
+from shmcast.multicast.run.handover import PATIENCE_TICKS, Handover
+from shmcast.multicast.run.inbox import SENDERS, Outlet, head_of, inbox_name, lanes_for_replicas
 from shmcast.multicast.run.life import OwnLife, path_of
 from shmcast.multicast.run.replica import EXIT_AGAIN
 from shmcast.multicast.run.supervisor import stop
+from shmcast.multicast.run.transport import CLIENTS_FROM
+from shmcast.multicast.run.wire import Codec
 
 
 def test_a_multicast_to_two_groups_is_delivered_by_all_replicas_in_one_order(
@@ -163,6 +170,90 @@ def test_a_client_without_a_quorum_is_told_so_and_a_retry_orders_its_request_onc
         cluster.stop_all()
         assert cluster.verdicts() == {}
         assert [seq for _, seq in cluster.delivered("g1.a")] == [1, 2]
+
+
+def test_a_client_that_speaks_like_a_replica_is_not_heard(tmp_path: Path) -> None:
+    """Its garbage was ordered, blamed on the replicas that passed it on, and ended the group."""
+    with replicas(tmp_path, "garbage", groups=1) as cluster:
+        cluster.start_all()
+        with cluster.client() as client:
+            client.multicast(b"first", ["g1"], timeout=60)
+            codec = Codec("wbcast", cluster.config.topology)
+            name = inbox_name(cluster.config.name, 0, 0)
+            for number, sender in enumerate((CLIENTS_FROM + 5, 1)):  # as a client, as replica 1
+                garbage = Message(MessageId(1, number + 7), (0,), b"no composite")
+                outlet = Outlet(name, head_of(sender, 0))
+                outlet.send(codec.encode([MulticastMsg(garbage, 1)]))
+                outlet.close()
+            for _ in range(20):
+                client.multicast(b"more", ["g1"], timeout=60)
+        assert [p.poll() for p in cluster.processes.values()] == [None] * 3
+        cluster.stop_all()
+        assert cluster.verdicts() == {}
+
+
+def test_a_majority_that_died_at_once_and_came_back_is_no_quorum(tmp_path: Path) -> None:
+    """Alive, but without memory: clients were told to retry() for ever."""
+    with replicas(tmp_path, "memory", groups=1) as cluster:
+        cluster.start_all()
+        with cluster.client() as client:
+            client.multicast(b"first", ["g1"], timeout=60)
+            for name in ("g1.b", "g1.c"):
+                cluster.kill(name)
+            for name in ("g1.b", "g1.c"):
+                cluster.start(name)
+                cluster.wait_for_life(name, 1)
+            with pytest.raises(NoQuorum, match=r"state at 1 of 3 replicas.*start the cluster anew"):
+                client.multicast(b"second", ["g1"], timeout=0.2)
+
+
+def test_a_replica_that_nobody_gives_a_state_ends_with_one_clear_error() -> None:
+    topology = Topology(((0, 1, 2),))
+    handover = Handover(
+        Detector(topology, 0, 1000, 0),
+        1,
+        "g1",
+        enter=lambda marker: None,
+        send=lambda to, data: None,
+        put=lambda item: None,
+        deliver=lambda request, place, dest: None,
+    )
+    for now in range(12):
+        handover.tick(now * PATIENCE_TICKS)
+    with pytest.raises(NoQuorum, match=r"12 attempts.*start the cluster anew"):
+        handover.tick(12 * PATIENCE_TICKS)
+
+
+def test_clients_without_a_place_are_told_so_and_a_replica_always_finds_one(
+    tmp_path: Path,
+) -> None:
+    """The 64 lanes of an inbox were anybody's: a replica that came back was not heard any more."""
+    with replicas(tmp_path, "lanes", groups=1) as cluster, cluster.client() as late:
+        cluster.start_all()
+        with cluster.client() as client:
+            client.multicast(b"first", ["g1"], timeout=60)
+        spare = lanes_for_replicas(cluster.config)
+        others = [
+            Outlet(inbox_name(cluster.config.name, p, 0), head_of(CLIENTS_FROM + n, 0), spare=spare)
+            for p in range(3)
+            for n in range(SENDERS)
+        ]
+        assert 3 * (SENDERS - 2 * spare) <= sum(o.is_open() for o in others) < len(others)
+        with pytest.raises(MailboxFull, match="no place left for another client"):
+            late.multicast(b"second", ["g1"], timeout=0.2)
+        cluster.kill("g1.c")
+        cluster.start("g1.c")
+        cluster.wait_for_life("g1.c", 1)  # its inbox is new, those of g1.a and g1.b are full
+        late.retry(timeout=60)
+        wait_until(
+            lambda: (
+                late.multicast(b"more", ["g1"], timeout=60)
+                and cluster.delivered("g1.c", incarnation=1)
+            ),
+            "it is heard, and delivers",
+        )
+        for outlet in others:
+            outlet.close()
 
 
 SILENT_CLIENT = """

@@ -57,6 +57,24 @@ def served(tmp_path: Path) -> Iterator[Served]:
     made.close()
 
 
+def test_an_idle_member_keeps_its_place(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An application that had nothing to say for five seconds lost it."""
+    monkeypatch.setattr(proxy, "ALIVE_S", 0.01)
+    remote = served.connect()
+    (member,) = served.proxy.members.values()
+    first_ns = member.heard_ns
+    wait_until(lambda: member.heard_ns > first_ns, "a sign of life without a question")
+    with served.box.sender() as tx:
+        tx.send(b"meanwhile")
+    assert remote.receive(timeout=10).data == b"meanwhile"
+    served.proxy.members.clear()
+    with pytest.raises(PeerDead, match="lost its place"):
+        remote.send(b"lost", timeout=10)
+    member.tx.close()
+    member.rx.close()
+    remote.close()
+
+
 def test_remote_and_local_members_see_one_order(served: Served) -> None:
     local_rx, local_tx = served.box.receiver(), served.box.sender()
     remote = served.connect()

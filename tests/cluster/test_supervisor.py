@@ -44,6 +44,15 @@ print('ready', flush=True)
 while True: signal.pause()
 """
 BROKEN = "import sys; sys.exit('no such account')"
+COMPLAINS = """
+import signal, sys
+if sys.argv[1] == "g1.a":
+    print("g1.a: link with g2.a: another cluster.toml")
+    print("g1.a: link with g2.a: well again", flush=True)
+if sys.argv[1] == "g1.b":
+    print("g1.b: link with g2.a: another cluster.toml", flush=True)
+signal.pause()
+"""
 
 
 @pytest.fixture
@@ -113,6 +122,16 @@ def test_a_replica_that_keeps_failing_is_reported_with_its_last_words(
     shown = CliRunner().invoke(app, ["status", str(config.path)])
     assert shown.exit_code == 1
     assert "keeps failing: " in shown.stderr and "no such account" in shown.stderr
+
+
+def test_what_is_wrong_with_a_link_is_shown_by_status(
+    config: ClusterConfig, supervise: Any
+) -> None:
+    supervise(COMPLAINS)
+    wait_until(lambda: replicas(config)["g1.b"]["links"], "it is on record")
+    shown = CliRunner().invoke(app, ["status", str(config.path)])
+    assert "g1.b: link with g2.a: another cluster.toml" in shown.stderr
+    assert replicas(config)["g1.a"]["links"] == {}
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -13,6 +13,8 @@ from shmcast.errors import Corrupt, Incompatible
 from shmcast.multicast.run import link
 from shmcast.multicast.run.link import Ack, Cut, Data, Hello, Incoming, Outgoing, Welcome
 
+PIECE_BYTES = 8
+
 
 class World:
     """A sender, a receiver, and what is on its way between them."""
@@ -28,9 +30,9 @@ class World:
         self.got: list[bytes] = []  # by the receiver's present life, of the sender's present one
 
     def push(self) -> None:
-        data = f"{self.out.life}/{len(self.pushed)}".encode()
+        data = f"{self.out.life}/{len(self.pushed)}".encode() * self.random.choice((1, 1, 5))
         self.pushed.append(data)
-        self.there += self.out.push(data)
+        self.there += self.out.push(*link.pieces_of(data, PIECE_BYTES))
 
     def heartbeat(self) -> None:
         self.there.append((Hello(1, self.out.life, "c", 0), b""))
@@ -51,8 +53,9 @@ class World:
         else:
             gap = self.into.leaves_a_gap(head)
             if self.into.is_next(head):
-                self.got.append(data)
-                self.into.took()
+                whole = self.into.whole(data, 1 << 20)
+                self.got += [] if whole is None else [whole]
+                self.into.took(data)
             self.back.append(self.into.ack(gap))
 
     def answer(self) -> None:
@@ -162,10 +165,10 @@ def test_an_old_life_of_the_sender_is_not_heard_again(seed: int) -> None:
 class Forgetful(Outgoing):
     """Drops the oldest frame instead of cutting."""
 
-    def push(self, data: bytes) -> link.Sending:
-        if len(self.kept) >= self.frames_max:
+    def push(self, *pieces: bytes) -> link.Sending:
+        while self.kept and len(self.kept) + len(pieces) > self.frames_max:
             self.kept_bytes -= len(self.kept.popleft())
-        return super().push(data)
+        return super().push(*pieces)
 
 
 class Impatient(Incoming):
@@ -191,6 +194,17 @@ def run_broken(broken: str) -> None:
 def test_a_broken_link_would_be_noticed(broken: str) -> None:
     with pytest.raises(AssertionError):
         run_broken(broken)
+
+
+def test_a_piece_that_nobody_sends_is_refused() -> None:
+    into = Incoming(0)
+    assert into.whole(link.pieces_of(b"whole", 8)[0], 5) == b"whole"
+    for piece in (b"", b"\7piece", b"\0" + bytes(6)):
+        with pytest.raises(Corrupt):
+            into.whole(piece, 5)
+    into.took(b"\1abc")
+    with pytest.raises(Corrupt):
+        into.whole(b"\1def", 5)
 
 
 @given(st.binary(max_size=60))

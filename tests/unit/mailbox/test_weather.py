@@ -275,6 +275,26 @@ def test_an_evicted_receiver_is_told_and_the_sender_goes_on(name: str, protocol:
             assert again.receive(timeout=10).data == b"x"
 
 
+def test_a_receiver_is_evicted_however_short_the_senders_deadlines_are(
+    name: str, protocol: str
+) -> None:
+    """Each call, and each slice of a long one, measured from its own beginning: bounds above 100 ms
+    were never broken."""
+    impatient = bounds(protocol, 3, hold_ns=300_000_000)
+    with (
+        small(name, protocol=protocol, bounds=impatient, evict=True) as box,
+        box.sender() as tx,
+        box.receiver(),
+    ):
+
+        def sent() -> bool:
+            with contextlib.suppress(shmcast.MailboxFull):
+                tx.send(b"x", timeout=0.02)
+            return not box.stats().receivers
+
+        wait_until(sent, "the eviction")
+
+
 def test_an_evicted_view_says_that_what_was_read_may_be_wrong(name: str) -> None:
     impatient = bounds("eager", 3, hold_ns=0)
     with small(name, bounds=impatient, evict=True) as box, box.sender() as tx:

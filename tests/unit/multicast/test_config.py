@@ -133,6 +133,7 @@ MISTAKES = [
     (HOSTS.replace('"b@h2"]\n[h', '"b"]\n[h'), 6, "groups.g2", "b@HOST"),
     (HOSTS + "h3 = 7\n", 10, "hosts.h3", "address ="),
     (HOSTS + 'h3 = { address = "x y", port = 1 }\n', 10, "hosts.h3", "address ="),
+    (HOSTS + 'h3 = { address = "10.0.0.3:7000", port = 1 }\n', 10, "hosts.h3", "written apart"),
     (HOSTS + 'h3 = { address = "x", port = 0 }\n', 10, "hosts.h3.port", "1 to 65535"),
     (HOSTS + 'h3 = { address = "x", prot = 5 }\n', 10, "hosts.h3.prot", "port"),
     (HOSTS + 'h3 = { address = "x", port = 5 }\n', 10, "hosts.h3", "drop it"),

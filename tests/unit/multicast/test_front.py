@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shmcast.multicast.protocols.topology import Topology
+from shmcast.multicast.run import front as front_module
 from shmcast.multicast.run.api import Place
 from shmcast.multicast.run.front import PENDING_MAX, PIPELINE, REQUESTS_MAX, Front, place_of
 from shmcast.multicast.run.records import Busy, Redirect, Reply, Request, decode
@@ -50,6 +51,24 @@ def test_a_composite_is_never_longer_than_a_place_can_count() -> None:
     front = a_front()
     enter(front, *(request(seq) for seq in range(1, REQUESTS_MAX + 2)))
     assert [len(decode(m.payload)) for m in front.take()] == [REQUESTS_MAX, 1]
+
+
+def test_payloads_are_bounded_by_their_bytes_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(front_module, "PENDING_BYTES_MAX", 2)
+    monkeypatch.setattr(front_module, "UNDER_WAY_BYTES_MAX", 0)
+    front = a_front()
+    taken = enter(front, *(request(seq) for seq in range(1, 5)))
+    assert taken[:3] == [None] * 3 and isinstance(taken[3], Busy)
+    front.waiting[(0,)] = front.waiting.pop((0, 1))
+    (first,) = front.take()
+    enter(front, request(9, (0, 1)))
+    assert front.take() == []  # whatever its destinations
+    for seq in range(1, 4):
+        front.answer(CLIENT, seq, Place(1, 0))
+    assert enter(front, request(9, (0, 1))) == [None]
+    front.delivered(first.id)
+    assert len(front.take()) == 1
+    assert (front.pending_bytes, front.under_way_bytes) == (1, 1)
 
 
 def test_numbers_of_two_lives_never_meet() -> None:

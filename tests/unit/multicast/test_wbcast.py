@@ -22,7 +22,7 @@ from shmcast.multicast.protocols.core import (
 )
 from shmcast.multicast.protocols.topology import Topology
 from shmcast.multicast.protocols.wbcast import Status
-from shmcast.multicast.protocols.wbcast_member import Member
+from shmcast.multicast.protocols.wbcast_member import HELD_BYTES_MAX, Member
 from shmcast.multicast.protocols.wbcast_rejoin import Missed, Past
 from shmcast.multicast.protocols.wbcast_session import EPOCH_SHIFT, Client, Session, Sessions
 from shmcast.multicast.protocols.wbcast_wire import (
@@ -305,6 +305,19 @@ def test_suspected_member_is_not_waited_for_after_a_while() -> None:
     assert sent(late) == [(Collect(FIRST, mark), (0, 1, 2))]
     leader.handle(Trust(2), leader.lag_ticks)
     assert leader.handle(Receive(Report(FIRST, mark), 1), 2 * leader.lag_ticks) == []
+
+
+def test_a_suspected_member_is_not_waited_for_when_what_is_kept_takes_too_much_room() -> None:
+    """All that is kept travels to the next leader: 49 MB were more than a frame could hold."""
+    leader = member(0)
+    half = Message(MessageId(CLIENT, 2), dest=(0,), payload=bytes(HELD_BYTES_MAX))
+    committed(leader, half, 3)
+    mark = Timestamp(3, 0)
+    leader.handle(Suspect(2), 0)
+    assert receive(leader, Report(FIRST, mark), 0) == []
+    assert receive(leader, Report(FIRST, mark), 1) == []
+    leader.state.messages[M.id] = Message(M.id, M.dest, b"one byte too much")
+    assert sent(receive(leader, Report(FIRST, mark), 1)) == [(Collect(FIRST, mark), (0, 1, 2))]
 
 
 def test_collect_of_an_earlier_ballot_means_nothing() -> None:

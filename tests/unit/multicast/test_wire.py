@@ -234,6 +234,29 @@ def test_an_oversized_frame_is_refused_on_both_sides(monkeypatch: pytest.MonkeyP
         WHITE_BOX.decode(frame)
 
 
+def test_what_a_turn_sends_is_split_by_size_and_keeps_its_order() -> None:
+    """Several large messages made one frame above the limit, and the leader went down with it."""
+    large = [
+        replace(ACCEPT, m=Message(MessageId(1, n), (0, 1), bytes(wire.TURN_BYTES // 3)))
+        for n in range(8)
+    ]
+    large[4] = replace(ACCEPT, m=Message(MessageId(1, 4), (0, 1), bytes(3 * wire.TURN_BYTES)))
+    frames = WHITE_BOX.frames(large)
+    assert [one for frame in frames for one in WHITE_BOX.decode(frame)] == large
+    alone = [frame for frame in frames if len(frame) > wire.TURN_BYTES]
+    assert [WHITE_BOX.decode(frame) for frame in alone] == [[large[4]]]
+    assert WHITE_BOX.frames([ACCEPT, ACCEPT]) == [WHITE_BOX.encode([ACCEPT, ACCEPT])]
+
+
+def test_a_payload_that_is_no_composite_stands_for_nothing() -> None:
+    """It was blamed on the replica that had passed it on, and all cut each other off."""
+    good = records.encode([records.Request(1 << 40, 9, (0,), b"pay")])
+    assert len(records.composite(good)) == 1
+    too_many = records.encode([records.Marker(2, 3, 1, 0)] * (records.REQUESTS_MAX + 1))
+    for payload in (b"", b"garbage", good[:-1], b"\7" + good[1:], "text", None, too_many):
+        assert records.composite(payload) == []
+
+
 @pytest.mark.parametrize("wrong", [[8, 3, 1, 2, 2, b""], [3, 1, 1, [], b""], [9, 1, 0, 1, b""]])
 def test_a_record_that_contradicts_itself_is_refused(wrong: list[Any]) -> None:
     frame = bytes((wire.VERSION, wire.RECORDS)) + msgspec.msgpack.encode([wrong])
