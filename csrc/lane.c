@@ -220,7 +220,8 @@ int lane_wait_room(struct view *view, int box, uint32_t lane, struct lane_view *
         if (LOAD_RELAXED(closing))
             return SC_CLOSED;
         if (now >= suspect_at) {
-            if ((rc = relieve(view, box, lane, own, now - own->full_since >= d->params.bounds.hold_ns)))
+            bool late = now - own->full_since >= d->params.bounds.hold_ns;
+            if ((rc = relieve(view, box, lane, own, late)))
                 return rc;
             suspect_at = now + SUSPECT_AFTER_NS;
         }
