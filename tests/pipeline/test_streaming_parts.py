@@ -268,6 +268,21 @@ def test_a_spool_serves_one_query_and_one_mailbox(
             reading(other).initialOffset()
 
 
+def test_the_spool_of_a_mailbox_is_not_read_as_that_of_a_domain(
+    new_name: Callable[[], str], reading: Reading, tmp_path: Path
+) -> None:
+    """The keeper of the first query still receives when the second one comes."""
+    one, plant = new_name(), new_name()
+    with Mailbox.create(one), Domain.create(plant) as domain:
+        domain.create_mailbox("valves")
+        reader = reading(one)
+        reader.initialOffset()
+        reader.stop()
+        other = StreamReader(parse({"domain": plant, "spool": str(tmp_path / "spool")}))
+        with pytest.raises(ValueError, match=f"is the spool of {one}"):
+            other.initialOffset()
+
+
 @pytest.mark.parametrize(
     ("text", "error"),
     [("{", Corrupt), ("[]", Incompatible), ('{"version": 99}', Incompatible),
@@ -297,6 +312,11 @@ def test_a_wrong_option_is_one_sentence(options: dict[str, str], words: str) -> 
     with pytest.raises(ValueError, match=words) as caught:
         parse(options)
     assert "\n" not in str(caught.value)
+
+
+def test_no_time_to_wait_is_not_ten_seconds() -> None:
+    assert parse({"mailbox": "a", "timeout": "0"}).timeout_s == 0.0
+    assert parse({"mailbox": "a"}).timeout_s == 10.0
 
 
 # Writing.
