@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shmcast.cli.output import Code, emit_json
+from shmcast.cli.output import Code, complain, emit_json
 
 if TYPE_CHECKING:
     from shmcast.pipeline.live import Finding, Live
@@ -44,6 +44,8 @@ def watch(
         "unstamped": live.unstamped,
         "disordered": live.disordered,
     }
+    for proc in live.missing:
+        complain(f"the record is not complete: nothing is on record of process {proc}")
     if json:
         emit_json(summary, indent=None)
     else:
