@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shmcast.cli.output import Code, complain, emit_json
+from shmcast.cli.output import Code, busy, complain, emit_json, needing
 
 if TYPE_CHECKING:
     from shmcast.pipeline.live import Finding, Live
@@ -22,12 +22,14 @@ def watch(
     json: Annotated[bool, typer.Option("--json", help="One line of JSON per finding.")] = False,
 ) -> None:
     """Follow a run in progress; report broken order, doubles and missed bounds as they appear."""
-    from shmcast.pipeline import watch as spark_watch
+    with needing("shmcast watch", "pipeline"):
+        from shmcast.pipeline import watch as spark_watch
 
     count = 0
 
     def report(findings: list[Finding], live: Live) -> None:
         nonlocal count
+        settled()  # lines of findings and a spinner would overwrite each other
         count += len(findings)
         for one in findings:
             if json:
@@ -35,7 +37,8 @@ def watch(
             else:
                 typer.echo(f"{one.kind}: process {one.proc}.{one.incarnation}: {one.text}")
 
-    live = spark_watch.watch(run, report, seconds=seconds, master=master)
+    with busy(f"starting Spark to follow {run}") as settled:
+        live = spark_watch.watch(run, report, seconds=seconds, master=master)
     summary = {
         "events": live.events,
         "deliveries": live.deliveries,
