@@ -10,9 +10,9 @@ from rich.console import Console
 
 from shmcast.cli import complete
 from shmcast.cli.output import Code, can_draw, console, emit_json
+from shmcast.cli.sampling import Row, Watch
 from shmcast.cli.screen import Keyboard, Screen
 from shmcast.cli.top_view import Sort, State, picture, plain, selected
-from shmcast.cli.watch import Row, Watch
 
 _WIDE = 160  # nobody has to scroll in a file
 _ONCE_S = 0.25  # long enough for a rate
