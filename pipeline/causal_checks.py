@@ -15,13 +15,19 @@ from pyspark.sql import functions as F
 
 from shmcast.pipeline.cycles import components
 from shmcast.pipeline.tables import LIFE, MESSAGE, Tables
+from shmcast.pipeline.tangles import MESSAGES_MAX, NEVER, Tangle
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-COMPONENT_MAX = 20_000  # messages; a larger tangle is not decided
-_NEVER = (1 << 62) - 1
-_ROWS = "run string, s int, n long, s2 int, n2 long, proc int, what string"
+_ROWS = (
+    "run string, s int, n long, s2 int, n2 long, proc int, inc int, lseq long, real_t long, "
+    "lseq2 long, real_t2 long, what string"
+)
+_ARROW = {"string": pa.string(), "int": pa.int32(), "long": pa.int64()}
+_ROWS_ARROW = pa.schema(
+    [(name, _ARROW[kind]) for name, kind in (column.split() for column in _ROWS.split(", "))]
+)
 
 
 def causal(t: Tables, *, uniform: bool, local: bool = False) -> DataFrame:
@@ -33,7 +39,7 @@ def causal(t: Tables, *, uniform: bool, local: bool = False) -> DataFrame:
     steps = t.keep(_steps(t, sent))
     bound = (F.col("inc") == 0) & (F.lit(uniform) | F.col("correct"))
     rows = t.deliveries.where(bound & F.col("first")).join(sent, MESSAGE)
-    at = rows.select("scope", F.col("proc").alias("q"), "s", "n", F.col("pos"))
+    at = rows.select("scope", F.col("proc").alias("q"), "s", "n", "pos", "lseq", "real_t")
     owed = t.owed.join(sent.select(*MESSAGE, "scope"), MESSAGE).select(
         "scope", F.col("p").alias("q"), "s", "n", F.lit(True).alias("owed")
     )
@@ -42,7 +48,13 @@ def causal(t: Tables, *, uniform: bool, local: bool = False) -> DataFrame:
     absent = t.keep(
         owed.join(lines, ["scope", "q", "s", "n"], "left_anti")
         .join(busy, ["scope", "q"], "left_semi")
-        .withColumn("pos", F.lit(_NEVER))
+        .withColumns(
+            {
+                "pos": F.lit(NEVER),
+                "lseq": F.lit(None).cast("long"),
+                "real_t": F.lit(None).cast("long"),
+            }
+        )
     )
     seen = lines.unionByName(absent.select(*lines.columns))
     edges = steps.union(_order_edges(lines, absent))
@@ -103,65 +115,36 @@ def _inside(knots: DataFrame, steps: DataFrame, seen: DataFrame) -> DataFrame:
         .where("component = component2")
         .select("scope", "component", "s1", "n1", "s2", "n2",
                 F.lit(-1).alias("q"), F.lit(0).cast("long").alias("pos"),
-                F.lit(False).alias("owed"))
+                F.lit(False).alias("owed"), F.lit(None).cast("long").alias("lseq"),
+                F.lit(None).cast("long").alias("real_t"))
     )  # fmt: skip
     places = seen.join(knots, ["scope", "s", "n"]).select(
         "scope", "component", F.col("s").alias("s1"), F.col("n").alias("n1"),
         F.col("s").alias("s2"), F.col("n").alias("n2"), "q", F.col("pos").cast("long"),
-        F.coalesce("owed", F.lit(False)).alias("owed"),
+        F.coalesce("owed", F.lit(False)).alias("owed"), "lseq", "real_t",
     )  # fmt: skip
     return within.union(places).groupBy("scope", "component").applyInArrow(_search, schema=_ROWS)
 
 
 def _search(table: Any) -> Any:
-    """One violation inside a component, if there is one: m → m′, and one q that has m′ first."""
+    """One violation inside a component, if there is one."""
     run = table.column("scope")[0].as_py()
-    names = ("s1", "n1", "s2", "n2", "q", "pos", "owed")
-    rows = list(zip(*(table.column(name).to_pylist() for name in names), strict=True))
-    causes: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    places: dict[int, list[tuple[int, tuple[int, int], bool]]] = {}
-    for s1, n1, s2, n2, q, pos, owed in rows:
-        if q < 0:
-            causes.setdefault((s2, n2), []).append((s1, n1))
-        else:
-            places.setdefault(q, []).append((pos, (s1, n1), owed))
-    nodes = {message for line in places.values() for _, message, _ in line}
-    if len(nodes) > COMPONENT_MAX:
-        return _answer([(run, None, None, None, None, None, "too-entangled")])
-    for q, line in places.items():
-        # Everything owed that comes later than m′ at q, for each m′ that q delivers.
-        for pos, message, _ in line:
-            if pos == _NEVER:
-                continue
-            late = {m for where, m, owed in line if owed and where > pos}
-            found = _past_that_is_in(causes, message, late)
-            if found is not None:
-                return _answer([(run, *message, *found, q, "effect-first")])
-    return _answer([])
+    tangle = Tangle(table)
+    if tangle.messages > MESSAGES_MAX:
+        return _answer(run=run, what="too-entangled")
+    found = tangle.violation()
+    if found is None:
+        return _ROWS_ARROW.empty_table()
+    effect, cause = table.slice(found.effect_row, 1), table.slice(found.cause_row, 1)
+    (s, n), (s2, n2) = found.effect, found.cause
+    at = {"lseq": effect.column("lseq")[0].as_py(), "real_t": effect.column("real_t")[0].as_py()}
+    at2 = {"lseq2": cause.column("lseq")[0].as_py(), "real_t2": cause.column("real_t")[0].as_py()}
+    who = {"proc": found.q, "inc": 0, **at, **at2}
+    return _answer(run=run, s=s, n=n, s2=s2, n2=n2, what="effect-first", **who)
 
 
-def _past_that_is_in(
-    causes: dict[tuple[int, int], list[tuple[int, int]]],
-    message: tuple[int, int],
-    late: set[tuple[int, int]],
-) -> tuple[int, int] | None:
-    stack, known = [message], {message}
-    while stack:
-        for cause in causes.get(stack.pop(), ()):
-            if cause in late:
-                return cause
-            if cause not in known:
-                known.add(cause)
-                stack.append(cause)
-    return None
-
-
-def _answer(rows: list[tuple[Any, ...]]) -> Any:
-    types = (pa.string(), pa.int32(), pa.int64(), pa.int32(), pa.int64(), pa.int32(), pa.string())
-    names = ("run", "s", "n", "s2", "n2", "proc", "what")
-    columns = list(zip(*rows, strict=True)) or [()] * len(names)
-    arrays = [pa.array(list(c), kind) for c, kind in zip(columns, types, strict=True)]
-    return pa.Table.from_arrays(arrays, names=list(names))
+def _answer(**values: Any) -> Any:
+    return pa.Table.from_pylist([values], schema=_ROWS_ARROW)
 
 
 def local_order(t: Tables, *, uniform: bool) -> DataFrame:
@@ -172,15 +155,18 @@ def local_order(t: Tables, *, uniform: bool) -> DataFrame:
     values = (
         read.join(addressed, MESSAGE)
         .join(place, ["run", "q", "s", "n"], "left")
-        .select(*LIFE, "q", "lseq", F.coalesce("pos", F.lit(_NEVER)).alias("value"),
+        .select(*LIFE, "q", "lseq", F.coalesce("pos", F.lit(NEVER)).alias("value"),
                 "s", "n", F.lit(None).cast("long").alias("pos"))
+        .withColumn("at", F.lit(None).cast("struct<lseq: bigint, real_t: bigint>"))
     )  # fmt: skip
     bound = t.deliveries.where("inc = 0 and first").where(F.lit(uniform) | F.col("correct"))
-    receivers = bound.select("run", F.col("proc").alias("q"), "s", "n", "pos")
+    receivers = bound.select(
+        "run", F.col("proc").alias("q"), "s", "n", "pos", F.struct("lseq", "real_t").alias("at")
+    )
     sent = t.multicasts.join(receivers, MESSAGE).select(
         "run", F.col("mproc").alias("proc"), F.col("minc").alias("inc"), "q",
         F.col("mlseq").alias("lseq"), F.lit(-1).cast("long").alias("value"), "s", "n",
-        F.col("pos").cast("long"),
+        F.col("pos").cast("long"), "at",
     )  # fmt: skip
     upto = Window.partitionBy(*LIFE, "q").orderBy("lseq")
     both = values.union(sent).select(
@@ -188,5 +174,6 @@ def local_order(t: Tables, *, uniform: bool) -> DataFrame:
     )
     return both.where("pos is not null and latest.value > pos").select(
         "run", F.col("q").alias("proc"), "s", "n", F.col("latest.s").alias("s2"),
-        F.col("latest.n").alias("n2"), F.lit("effect-first").alias("what"),
+        F.col("latest.n").alias("n2"), F.lit(0).alias("inc"), "at.lseq", "at.real_t",
+        F.lit("effect-first").alias("what"),
     )  # fmt: skip

@@ -25,7 +25,7 @@ _FOUND = "run string, component long, s int, n long, place int"
 def components(edges: DataFrame, potential: DataFrame) -> DataFrame:
     """run, component, s, n, place: the messages of all components of more than one; `place`
     numbers the messages of one cycle in each, and is null for the others."""
-    edges = edges.distinct()
+    edges = edges.select(*EDGE).distinct()
     for end in ("1", "2"):
         named = potential.withColumnsRenamed({"s": f"s{end}", "n": f"n{end}", "f": f"f{end}"})
         edges = edges.join(named, ["run", f"s{end}", f"n{end}"])
@@ -58,19 +58,14 @@ def _merged(intervals: DataFrame) -> DataFrame:
 
 
 def _strong(table: Any) -> Any:
-    from scipy.sparse import csr_matrix
-    from scipy.sparse.csgraph import connected_components
-
-    names, ends = _numbered(table)
-    size = len(names)
-    ones = np.ones(len(ends[0]), np.int8)
-    graph = csr_matrix((ones, ends), shape=(size, size))
-    _, label = connected_components(graph, directed=True, connection="strong")
+    names, ends = numbered(table)
+    graph = _graph(len(names), ends)
+    _, label = strong_labels(len(names), ends)
     count = np.bincount(label)
     nodes = np.flatnonzero(count[label] > 1)
     place: dict[int, int] = {}
-    for one in np.unique(label[nodes]):
-        start = int(np.flatnonzero(label == one)[0])
+    _, firsts = np.unique(label[nodes], return_index=True)
+    for start in nodes[firsts].tolist():
         place.update((node, at) for at, node in enumerate(_cycle(graph, label, start)))
     run = table.column("run")[0].as_py()
     low = table.column("low")[0].as_py()
@@ -85,7 +80,23 @@ def _strong(table: Any) -> Any:
     )
 
 
-def _numbered(table: Any) -> tuple[list[tuple[int, int]], tuple[Any, Any]]:
+def _graph(size: int, ends: tuple[Any, Any]) -> Any:
+    from scipy.sparse import csr_matrix
+
+    ones = np.ones(len(ends[0]), np.int8)
+    return csr_matrix((ones, ends), shape=(size, size))
+
+
+def strong_labels(size: int, ends: tuple[Any, Any]) -> tuple[int, Any]:
+    """How many components there are, and which one each node is in."""
+    from scipy.sparse.csgraph import connected_components
+
+    count, label = connected_components(_graph(size, ends), directed=True, connection="strong")
+    return int(count), label
+
+
+def numbered(table: Any) -> tuple[list[tuple[int, int]], tuple[Any, Any]]:
+    """The messages of s1.n1 → s2.n2, and both ends of each row by their place among them."""
     columns = [table.column(name).to_numpy() for name in ("s1", "n1", "s2", "n2")]
     pairs = np.concatenate([np.column_stack(columns[:2]), np.column_stack(columns[2:])])
     names, index = np.unique(pairs, axis=0, return_inverse=True)

@@ -68,11 +68,17 @@ def termination(t: Tables) -> DataFrame:
     somewhere = reached.select(*MESSAGE).distinct().withColumn("somewhere", F.lit(True))
     wanted = t.multicasts.join(somewhere, MESSAGE, "left").where("from_correct or somewhere")
     due = wanted.select(*MESSAGE, F.explode("dest").alias("g")).join(t.groups, ["run", "g"])
+    lacks = F.col("there").isNull() & F.col("unseen").isNull()
     counted = (
         due.join(reached.withColumn("there", F.lit(1)), [*MESSAGE, "p"], "left")
         .join(t.killed.withColumn("unseen", F.lit(1)), ["run", "p"], "left")
         .groupBy(*MESSAGE, "g")
-        .agg(F.count(F.coalesce("there", "unseen")).alias("count"), F.count("*").alias("size"))
+        .agg(
+            F.count(F.coalesce("there", "unseen")).alias("count"),
+            F.count("*").alias("size"),
+            F.sort_array(F.collect_set(F.when(F.col("there") == 1, F.col("p")))).alias("members"),
+            F.sort_array(F.collect_set(F.when(lacks, F.col("p")))).alias("lacking"),
+        )
     )
     few = counted.where("count <= floor(size / 2)").withColumn("what", F.lit("no-quorum"))
     return t.closed(few)

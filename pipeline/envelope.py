@@ -21,6 +21,8 @@ _HEAD = struct.Struct("<IIQIIB")
 
 
 class Origin(NamedTuple):
+    """A row of a batch."""
+
     writer: str
     batch: int
     row: int  # in the batch, from 0
@@ -28,6 +30,7 @@ class Origin(NamedTuple):
 
 
 def wrap(origin: Origin, payload: bytes) -> bytes:
+    """What a sink with envelope=true sends."""
     name = origin.writer.encode()
     rest = (origin.batch, origin.row, origin.rows, len(name))
     crc = zlib.crc32(_HEAD.pack(0, 0, *rest) + name)
@@ -35,6 +38,7 @@ def wrap(origin: Origin, payload: bytes) -> bytes:
 
 
 def unwrap(message: bytes) -> tuple[Origin, bytes]:
+    """Where a message comes from, and its payload. Raises Corrupt if it has no envelope."""
     if len(message) < _HEAD.size:
         raise Corrupt("no envelope: was this sent by a sink with envelope=true?")
     magic, crc, batch, row, rows, size = _HEAD.unpack_from(message)

@@ -40,6 +40,7 @@ FAULTS_MAX = 10_000  # windows that are told apart
 
 
 def latencies(spark: SparkSession, directory: str | Path) -> Latencies:
+    """What `shmcast report` shows of a recorded run, of any size; damaged files are left out."""
     info = RunInfo.read(directory)
     good, _ = sound_parts(Path(directory))
     if not good:

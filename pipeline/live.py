@@ -4,7 +4,10 @@
 - timestamp: a message shows the same one wherever it is delivered. Where both hold, one total order
   exists and nothing is delivered twice; the timestamp is a witness, not trusted.
 - double: the same message twice at one life, as far as it is remembered.
-- late: a delivery more than Δ after its multicast.
+- late: a delivery more than Δ after its multicast, which is the first try of a message.
+- overdue: Δ is over, and nobody has delivered the message.
+
+What is missing on disk is found by arrivals.py.
 
 Memory holds the latest `messages_max` messages. What falls out of it unjudged is counted, never
 taken for right. The whole verdict is `shmcast verify`'s, when the run is over.
@@ -17,7 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from shmcast.multicast.checks.trace import CRASH, DELIVER, END, LOST, MULTICAST, START
+from shmcast.multicast.checks.trace import CRASH, DELIVER, END, LOST, MULTICAST, REFUSE, START
 
 Life = tuple[int, int]
 Key = tuple[int, int]
@@ -34,7 +37,7 @@ class LiveRow(NamedTuple):
 
 
 class Finding(NamedTuple):
-    kind: str  # order, timestamp, double, late, lost
+    kind: str  # order, timestamp, double, late, overdue, lost, damaged, missing
     proc: int
     incarnation: int
     lseq: int
@@ -47,6 +50,7 @@ class _Message:
     ts: tuple[int, int] | None = None
     delivered: dict[Life, int] = field(default_factory=dict)  # real_t; one entry per life
     judged: set[Life] = field(default_factory=set)
+    late: set[Life] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -55,6 +59,7 @@ class _LifeState:
     ts: tuple[int, int] | None = None
     msg: Key | None = None
     is_over: bool = False
+    has_crashed: bool = False
 
 
 class Live:
@@ -63,8 +68,12 @@ class Live:
         self._most = messages_max
         self._lives: dict[Life, _LifeState] = {}
         self._messages: OrderedDict[Key, _Message] = OrderedDict()
+        self._waiting: dict[Key, LiveRow] = {}  # multicast, and delivered by nobody yet
+        self.newest_t = 0
+        self.missing: list[int] = []  # members of which nothing is on record so far
         self.events = self.deliveries = 0
-        self.unjudged = 0  # deliveries whose multicast was not seen while they were remembered
+        self.unjudged = 0  # deliveries whose multicast was not seen while they were remembered,
+        # and multicasts forgotten before their time was over
         self.unstamped = 0  # deliveries without a timestamp: their order is not certified here
         self.disordered = 0  # rows that came behind later ones of their life: order not judged
 
@@ -77,30 +86,66 @@ class Live:
         found: list[Finding] = []
         for row in rows:
             self.events += 1
+            self.newest_t = max(self.newest_t, row.real_t)
             life = self._lives.setdefault((row.proc, row.incarnation), _LifeState())
             if row.kind == CRASH:
-                life.is_over = True  # a witness's row: it has a number of its own
+                life.is_over = life.has_crashed = True  # a witness's row has a number of its own
                 continue
             in_order = row.lseq > life.lseq
             self.disordered += not in_order
             life.lseq = max(row.lseq, life.lseq)
             life.is_over = row.kind == END or (life.is_over and row.kind != START)
-            if row.kind == LOST:
-                found.append(_finding("lost", row, "rows were lost: this record is not the whole"))
-            elif row.msg is not None and row.kind == MULTICAST:
-                self._message(row.msg).multicast_t = row.real_t
-                found += self._late(row.msg)
-            elif row.msg is not None and row.kind == DELIVER:
-                found += self._delivery(row, row.msg, life if in_order else _LifeState())
+            found += self._judged(row, life if in_order else _LifeState())
         self._forget()
+        return found
+
+    def _judged(self, row: LiveRow, life: _LifeState) -> list[Finding]:
+        if row.kind == LOST:
+            return [_finding("lost", row, "rows were lost: this record is not the whole")]
+        if row.msg is None:
+            return []
+        if row.kind == MULTICAST:
+            return self._multicast(row, row.msg)
+        if row.kind == REFUSE:
+            self._waiting.pop(row.msg, None)
+        return self._delivery(row, row.msg, life) if row.kind == DELIVER else []
+
+    def overdue(self, now_t: int) -> list[Finding]:
+        """What should have been delivered by then, if all rows until then were fed."""
+        if self._bound_ns is None:
+            return []
+        found = []
+        for key, row in list(self._waiting.items()):
+            waited_ns = now_t - row.real_t
+            if self._lives[row.proc, row.incarnation].has_crashed:
+                del self._waiting[key]  # nobody is bound to deliver it
+            elif waited_ns > self._bound_ns:
+                del self._waiting[key]
+                text = (
+                    f"message {key}: {waited_ns} ns after its multicast nobody has delivered it, "
+                    f"the bound is {self._bound_ns} ns"
+                )
+                found.append(_finding("overdue", row, text))
         return found
 
     def _message(self, key: Key) -> _Message:
         return self._messages.setdefault(key, _Message())
 
+    def _multicast(self, row: LiveRow, key: Key) -> list[Finding]:
+        message = self._message(key)
+        known_t = message.multicast_t
+        if known_t is not None and known_t <= row.real_t:
+            return []  # a retry
+        message.multicast_t = row.real_t
+        message.judged &= message.late
+        if not message.delivered:
+            self._waiting[key] = row
+        return self._late(key)
+
     def _delivery(self, row: LiveRow, key: Key, life: _LifeState) -> list[Finding]:
         self.deliveries += 1
         found = self._stamp(row, key, life)
+        self._waiting.pop(key, None)
         message = self._message(key)
         who = (row.proc, row.incarnation)
         if who in message.delivered:
@@ -137,14 +182,16 @@ class Live:
             is_new = (proc, incarnation) not in message.judged
             message.judged.add((proc, incarnation))
             if is_new and self._bound_ns is not None and took_ns > self._bound_ns:
+                message.late.add((proc, incarnation))
                 text = f"message {key} took {took_ns} ns, the bound is {self._bound_ns} ns"
                 found.append(Finding("late", proc, incarnation, 0, text))
         return found
 
     def _forget(self) -> None:
         while len(self._messages) > self._most:
-            _, message = self._messages.popitem(last=False)
+            key, message = self._messages.popitem(last=False)
             self.unjudged += len(message.delivered) - len(message.judged)
+            self.unjudged += self._waiting.pop(key, None) is not None
 
 
 def _finding(kind: str, row: LiveRow, text: str) -> Finding:

@@ -111,6 +111,7 @@ def parse(given: Mapping[str, str]) -> Options:
     seconds = _number(options, "seconds", float, 0.0, 86400.0)
     spool_bytes_max = _number(options, "spoolBytes", int, 1 << 20, 1 << 40)
     linger_s = _number(options, "linger", float, 0.0, 86400.0)
+    timeout_s = _number(options, "timeout", float, 0.0, 86400.0)
     return Options(
         mailbox=mailbox,
         domain=domain,
@@ -123,7 +124,7 @@ def parse(given: Mapping[str, str]) -> Options:
         rows_max=_number(options, "maxRowsPerBatch", int, 1, 1 << 40) or 1_000_000,
         partitions=_number(options, "partitions", int, 1, 1024) or 1,
         fail_on_data_loss=_flag(options, "failOnDataLoss", True),
-        timeout_s=_number(options, "timeout", float, 0.0, 86400.0) or 10.0,
+        timeout_s=10.0 if timeout_s is None else timeout_s,
         envelope=_flag(options, "envelope", False),
         writer=options.get("writer", ""),
     )

@@ -12,7 +12,10 @@ from shmcast.pipeline.cycles import EDGE, components
 from shmcast.pipeline.tables import LIFE, MESSAGE, Tables
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
+
+_AT = ("proc", "inc", "lseq", "real_t")  # where and when
+_WHOLE = (Window.unboundedPreceding, Window.unboundedFollowing)
 
 
 def timestamp_order(t: Tables) -> DataFrame:
@@ -21,18 +24,29 @@ def timestamp_order(t: Tables) -> DataFrame:
     bare = F.col("ts_time").isNull()
     step = rows.where(bare | (F.col("prev_ts") >= F.col("ts"))).select(
         *LIFE, "s", "n", F.col("prev_s").alias("s2"), F.col("prev_n").alias("n2"), "lseq", "real_t",
+        F.when(~bare, F.col("ts")).alias("ts"), F.when(~bare, F.col("prev_ts")).alias("ts2"),
         F.when(bare, "no-timestamp").otherwise("backwards").alias("what"),
     )  # fmt: skip
-    shown = rows.groupBy(*MESSAGE).agg(F.min("ts").alias("ts"), F.max("ts").alias("ts2"))
-    twice = shown.where("ts != ts2").select(*MESSAGE, F.lit("two-timestamps").alias("what"))
-    owners = shown.groupBy("run", "ts").agg(
-        F.min(F.struct("s", "n")).alias("a"), F.max(F.struct("s", "n")).alias("b")
+    # With each timestamp a delivery that shows it.
+    shown = F.struct("ts", "proc", "inc", "lseq", "real_t")
+    stamps = rows.groupBy(*MESSAGE).agg(F.min(shown).alias("a"), F.max(shown).alias("b"))
+    twice = stamps.where("a.ts != b.ts").select(
+        *MESSAGE, *_both("ts", *_AT), F.lit("two-timestamps").alias("what")
     )
-    shared = owners.where("a != b").select(
-        "run", "a.s", "a.n", F.col("b.s").alias("s2"), F.col("b.n").alias("n2"),
-        F.lit("shared-timestamp").alias("what"),
-    )  # fmt: skip
+    owner = F.struct("s", "n", *(F.col(f"a.{name}").alias(name) for name in _AT))
+    owners = stamps.groupBy("run", F.col("a.ts").alias("ts")).agg(
+        F.min(owner).alias("a"), F.max(owner).alias("b")
+    )
+    shared = owners.where("struct(a.s, a.n) != struct(b.s, b.n)").select(
+        "run", "ts", *_both("s", "n", *_AT), F.lit("shared-timestamp").alias("what")
+    )
     return step.unionByName(twice, True).unionByName(shared, True)
+
+
+def _both(*names: str) -> list[Column]:
+    return [F.col(f"a.{name}") for name in names] + [
+        F.col(f"b.{name}").alias(f"{name}2") for name in names
+    ]
 
 
 def delivery_edges(t: Tables, uniform: bool) -> DataFrame:
@@ -40,7 +54,7 @@ def delivery_edges(t: Tables, uniform: bool) -> DataFrame:
     rows = t.delivered(uniform).where("prev_s is not null and (prev_s != s or prev_n != n)")
     return rows.select(
         "run", F.col("prev_s").alias("s1"), F.col("prev_n").alias("n1"),
-        F.col("s").alias("s2"), F.col("n").alias("n2"),
+        F.col("s").alias("s2"), F.col("n").alias("n2"), *_AT,
     )  # fmt: skip
 
 
@@ -49,14 +63,30 @@ def _entangled(t: Tables, uniform: bool) -> DataFrame:
     return t.keep(components(delivery_edges(t, uniform), t.potential()))
 
 
-def _cycles(found: DataFrame) -> DataFrame:
-    place = F.sort_array(F.collect_list(F.struct("place", "s", "n"))).alias("cycle")
-    rows = found.where("place is not null").groupBy("run", "component").agg(place)
+def _cycles(found: DataFrame, edges: DataFrame) -> DataFrame:
+    """With each message of a cycle, where it comes right after the one before it: after the last
+    one, if it is the first."""
+    ring = Window.partitionBy("run", "component").orderBy("place")
+    message = F.struct("s", "n")
+    last = F.last(message).over(ring.rowsBetween(*_WHOLE))
+    before = F.coalesce(F.lag(message).over(ring), last).alias("before")
+    steps = (
+        found.where("place is not null")
+        .select("run", "component", "place", "s", "n", before)
+        .select("run", "component", "place", F.col("before.s").alias("s1"),
+                F.col("before.n").alias("n1"), F.col("s").alias("s2"), F.col("n").alias("n2"))
+    )  # fmt: skip
+    shown = edges.join(F.broadcast(steps), EDGE).groupBy(
+        "run", "component", "place", F.col("s2").alias("s"), F.col("n2").alias("n")
+    )
+    step = F.struct("place", "s", "n", *(F.col(f"at.{name}").alias(name) for name in _AT))
+    cycles = shown.agg(F.min(F.struct(*_AT)).alias("at")).groupBy("run", "component")
+    rows = cycles.agg(F.sort_array(F.collect_list(step)).alias("cycle"))
     return rows.select("run", "cycle", F.lit("cycle").alias("what"))
 
 
 def global_total(t: Tables, *, uniform: bool) -> DataFrame:
-    return _cycles(_entangled(t, uniform))
+    return _cycles(_entangled(t, uniform), delivery_edges(t, uniform))
 
 
 def ordering(t: Tables) -> DataFrame:
@@ -72,11 +102,12 @@ def ordering(t: Tables) -> DataFrame:
         .join(F.broadcast(last), ["run", "p"])
         .select(
             "run", F.col("last.s").alias("s1"), F.col("last.n").alias("n1"),
-            F.col("s").alias("s2"), F.col("n").alias("n2"),
+            F.col("s").alias("s2"), F.col("n").alias("n2"), F.col("p").alias("proc"),
+            F.lit(0).alias("inc"), *(F.lit(None).cast("long").alias(name) for name in _AT[2:]),
         )
     )  # fmt: skip
-    edges = delivery_edges(t, uniform=True).union(missing.select(*EDGE))
-    return _cycles(components(edges, t.potential()))
+    edges = delivery_edges(t, uniform=True).union(missing.select(*EDGE, *_AT))
+    return _cycles(components(edges, t.potential()), edges)
 
 
 def pairwise_total(t: Tables, *, uniform: bool, local: bool = False) -> DataFrame:

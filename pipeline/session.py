@@ -28,6 +28,8 @@ _MASTER = re.compile(
 )
 ANSWER_S = 5.0  # for a master to take a connection
 _PREAMBLE = "An error occurred while calling"  # py4j's; the reason comes next
+_CLASS = re.compile(r"^pyspark\.[\w.]+: ")  # of an exception
+_TRACEBACK = "Traceback (most recent call last):"  # of a function of ours that Spark called
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 # For a session of a minute over little data: a compiler that starts at once beats one that
 # compiles well, and a query is run in less time than it takes to compile it.
@@ -131,12 +133,20 @@ def check_master(master: str) -> None:
 
 
 def plain(error: Exception) -> str | None:
-    """What Spark says, in one sentence instead of a Java stack trace; nothing of other errors."""
+    """What Spark says, in one sentence instead of a stack trace of Java's, or of Python's that came
+    back through it; nothing of other errors."""
     if not type(error).__module__.startswith(("pyspark", "py4j")):
         return None
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    said = [line for line in lines if not line.startswith(("at ", "...", _PREAMBLE))]
+    _, _, reason = str(error).rpartition(_TRACEBACK)
+    lines = [line for line in reason.splitlines() if line.strip()]
+    if reason != str(error):
+        lines = [line for line in lines if not line.startswith(" ")]  # frames
+    said = [_CLASS.sub("", line.strip()) for line in lines if not _is_noise(line.strip())]
     return (said[0] if said else "no reason given")[:300]
+
+
+def _is_noise(line: str) -> bool:
+    return line.startswith(("at ", "...")) or _PREAMBLE in line
 
 
 @contextlib.contextmanager

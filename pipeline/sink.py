@@ -4,20 +4,23 @@ Tasks do not send: they put their rows into the query's own directory, and the c
 sends them, in the order of the partitions, from one sender. So nothing is sent of a batch one of
 whose tasks failed, and tasks that run twice do no harm.
 
-A stream's batch may still be committed twice, when the query died before it could note that it was
-done. `sent.json` says which batches went out whole: those are skipped. Of one that was cut in the
-middle, the rows go out again; with envelope=true receivers recognise them (envelope.py).
+A stream's batch may still be committed twice, when it failed or when the query died before it could
+note that it was done. `sent.json` says which batches went out whole: those are skipped. Of one that
+an error cut in the middle, `cut.json` says how many rows went out, and the others follow. If the
+query itself died in the middle, all rows go out again; with envelope=true receivers recognise them
+(envelope.py).
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import shutil
 import tempfile
 import uuid
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,14 +32,15 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from shmcast.errors import Corrupt, Rejected
+from shmcast.errors import Corrupt, MessageTooLarge, Rejected, ShmcastError
+from shmcast.mailbox.core import Protocol
 from shmcast.mailbox.domain import Domain
 from shmcast.mailbox.mailbox import Mailbox
 from shmcast.mailbox.sender import Sender
 from shmcast.pipeline.envelope import Origin, wrap
 from shmcast.pipeline.options import Options
 
-_BATCH_ROWS = 64  # messages of one operation
+_OPERATION_ROWS = 64
 _TRIES = 100  # of an operation that others decide against
 
 
@@ -44,6 +48,14 @@ _TRIES = 100  # of an operation that others decide against
 class Staged(WriterCommitMessage):
     path: str
     rows: int
+
+
+class Cut(Exception):
+    """A batch that ended in the middle: its first `sent` rows went out, and no others."""
+
+    def __init__(self, sent: int, reason: ShmcastError) -> None:
+        super().__init__(f"{reason} (after {sent} rows of the batch)")
+        self.sent, self.reason = sent, reason
 
 
 def _check_schema(schema: Any) -> None:
@@ -80,37 +92,75 @@ def _payloads(staged: Sequence[Staged]) -> Iterator[bytes]:
                 yield from reader.get_batch(i).column(0).to_pylist()
 
 
-def _send_operation(sender: Sender, messages: list[bytes], to: Any, timeout_s: float) -> None:
-    for _ in range(_TRIES):
-        with contextlib.suppress(Rejected):  # nobody delivered it
-            sender.send_many(messages, timeout=timeout_s, to=to)
-            return
-    raise Rejected(
-        f"{sender.name}: rejected {_TRIES} times: the machine is too slow for its bounds"
-    )
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """Where a batch goes, and by how many messages at once: all of an operation or none."""
+
+    sender: Sender
+    to: list[str] | None
+    message_size: int
+    rows: int
+    timeout_s: float
+
+    def send(self, messages: list[bytes]) -> None:
+        for _ in range(_TRIES):
+            with contextlib.suppress(Rejected):  # nobody delivered it
+                self.sender.send_many(messages, timeout=self.timeout_s, to=self.to)
+                return
+        raise Rejected(
+            f"{self.sender.name}: rejected {_TRIES} times: the machine is too slow for its bounds"
+        )
 
 
-def _send(options: Options, staged: Sequence[Staged], batch_id: int) -> None:
+def _opened(options: Options, stack: contextlib.ExitStack) -> _Way:
+    to: list[str] | None = None
+    if options.domain is not None:
+        domain = stack.enter_context(Domain.open(options.domain))
+        to = list(options.inner) or domain.mailboxes()
+        boxes = [domain.mailbox(name) for name in to]
+        sender = stack.enter_context(domain.sender())
+    else:
+        boxes = [stack.enter_context(Mailbox.open(str(options.mailbox)))]
+        sender = stack.enter_context(boxes[0].sender())
+    # The other protocols send a batch one by one, and may stop after the first few.
+    is_whole = all(box.protocol is Protocol.EAGER for box in boxes)
+    size = min((box.message_size for box in boxes), default=0)
+    return _Way(sender, to, size, _OPERATION_ROWS if is_whole else 1, options.timeout_s)
+
+
+def _messages(options: Options, staged: Sequence[Staged], batch_id: int) -> Iterator[bytes]:
+    """The rows of a batch as they are sent."""
+    if not options.envelope:
+        yield from _payloads(staged)
+        return
+    count = sum(one.rows for one in staged)
+    for index, payload in enumerate(_payloads(staged)):
+        yield wrap(Origin(options.writer, batch_id, index, count), payload)
+
+
+def _check_sizes(messages: Iterator[bytes], size_max: int, name: str) -> None:
+    """Before the first one goes out: what is sent cannot be taken back."""
+    for index, message in enumerate(messages):
+        if len(message) > size_max:
+            raise MessageTooLarge(
+                f"row {index} of the batch makes a message of {len(message)} bytes, and {name} "
+                f"takes {size_max}: create it with a larger message_size; nothing was sent"
+            )
+
+
+def _send(options: Options, staged: Sequence[Staged], batch_id: int, skip: int = 0) -> None:
+    """Sends all rows but the first `skip`, or raises Cut."""
     with contextlib.ExitStack() as stack:
-        to: list[str] | None = None
-        if options.domain is not None:
-            domain = stack.enter_context(Domain.open(options.domain))
-            to = list(options.inner) or domain.mailboxes()
-            sender = stack.enter_context(domain.sender())
-        else:
-            box = stack.enter_context(Mailbox.open(str(options.mailbox)))
-            sender = stack.enter_context(box.sender())
-        count = sum(one.rows for one in staged)
-        operation: list[bytes] = []
-        for index, payload in enumerate(_payloads(staged)):
-            if options.envelope:
-                payload = wrap(Origin(options.writer, batch_id, index, count), payload)  # noqa: PLW2901
-            operation.append(payload)
-            if len(operation) == _BATCH_ROWS:
-                _send_operation(sender, operation, to, options.timeout_s)
-                operation = []
-        if operation:
-            _send_operation(sender, operation, to, options.timeout_s)
+        way = _opened(options, stack)
+        _check_sizes(_messages(options, staged, batch_id), way.message_size, way.sender.name)
+        left = itertools.islice(_messages(options, staged, batch_id), skip, None)
+        sent = skip
+        while operation := list(itertools.islice(left, way.rows)):
+            try:
+                way.send(operation)
+            except ShmcastError as error:
+                raise Cut(sent, error) from error
+            sent += len(operation)
 
 
 def _crc(staged: Sequence[Staged]) -> int:
@@ -168,10 +218,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: list[Staged | None], batchId: int) -> None:
         staged = [one for one in messages if one is not None]
         this = {"batch": batchId, "rows": sum(one.rows for one in staged), "crc": _crc(staged)}
-        last = self._sent()
+        last = self._noted("sent.json", this)
         if last is None or batchId > last["batch"]:
-            _send(self._options, staged, batchId)
-            self._note(this)
+            self._send(staged, this)
         elif this != last:
             raise RuntimeError(
                 f"{self._path} says that batch {last['batch']} was sent, and this is another batch "
@@ -179,23 +228,36 @@ class StreamWriter(DataSourceStreamArrowWriter):
             )
         self._clean()
 
+    def _send(self, staged: Sequence[Staged], this: dict[str, int]) -> None:
+        cut = self._noted("cut.json", {**this, "sent": 0})
+        skip = cut.pop("sent") if cut is not None else 0
+        if cut != this:  # other rows, or in another order: none of them is known to have gone out
+            skip = 0
+        try:
+            _send(self._options, staged, this["batch"], skip)
+        except Cut as error:
+            self._note("cut.json", {**this, "sent": error.sent})
+            raise
+        self._note("sent.json", this)
+        (self._path / "cut.json").unlink(missing_ok=True)
+
     def abort(self, messages: list[Staged | None], batchId: int) -> None:
         _remove(messages)
 
-    def _sent(self) -> dict[str, int] | None:
-        """The last batch that went out whole."""
+    def _noted(self, name: str, keys: Iterable[str]) -> dict[str, int] | None:
+        """The last batch that went out whole, or was cut."""
         try:
-            noted = json.loads((self._path / "sent.json").read_text())
-            return {name: int(noted[name]) for name in ("batch", "rows", "crc")}
+            noted = json.loads((self._path / name).read_text())
+            return {key: int(noted[key]) for key in keys}
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError) as error:
-            raise Corrupt(f"{self._path}: sent.json is damaged: use a new directory") from error
+            raise Corrupt(f"{self._path}: {name} is damaged: use a new directory") from error
 
-    def _note(self, batch: dict[str, int]) -> None:
-        beside = self._path / ".sent.json"
+    def _note(self, name: str, batch: dict[str, int]) -> None:
+        beside = self._path / f".{name}"
         beside.write_text(json.dumps(batch))
-        beside.replace(self._path / "sent.json")
+        beside.replace(self._path / name)
 
     def _clean(self) -> None:
         """One batch at a time is under way: what lies here is of this one or of a dead run."""

@@ -180,18 +180,13 @@ class Planner:
 
     def _keeper_state(self) -> SpoolState:
         """Sees to it that somebody receives."""
+        o = self._options
+        names = o.names()
         if self.spool.keeper_lock.is_free:
-            o = self._options
-            keeper.start(
-                keeper.Orders(str(self.spool.path), o.names(), o.spool_bytes_max, o.linger_s)
-            )
+            keeper.start(keeper.Orders(str(self.spool.path), names, o.spool_bytes_max, o.linger_s))
         state = self.spool.state()
         assert state is not None  # a keeper that has joined has written it
-        if self._options.mailbox and state.names != [self._options.mailbox]:
-            raise ValueError(
-                f"{self.spool.path} is the spool of {', '.join(state.names)}: "
-                "use another directory for other mailboxes"
-            )
+        self.spool.check_names(state, names)  # it may be the keeper of an earlier query
         return state
 
     def _offset(self, row: int) -> dict[str, Any]:

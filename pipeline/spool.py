@@ -127,14 +127,18 @@ class Spool:
         known = self.state()
         if known is None:
             known = SpoolState(VERSION, uuid.uuid4().hex, list(names), 0)
-        elif known.names != list(names):
+        else:
+            self.check_names(known, names)
+        state = dataclasses.replace(known, joined=known.joined + 1)
+        _replace(self.path / "spool.json", json.dumps(dataclasses.asdict(state)))
+        return state
+
+    def check_names(self, known: SpoolState, names: Sequence[str]) -> None:
+        if known.names != list(names):
             raise ValueError(
                 f"{self.path} is the spool of {', '.join(known.names)}: "
                 "use another directory for other mailboxes"
             )
-        state = dataclasses.replace(known, joined=known.joined + 1)
-        _replace(self.path / "spool.json", json.dumps(dataclasses.asdict(state)))
-        return state
 
     @property
     def committed(self) -> int:

@@ -281,7 +281,6 @@ def words(row: dict[str, Any]) -> str:
     p, m = f"p{row.get('proc')}{life}", f"m{row.get('s')}.{row.get('n')}"
     other, q = f"m{row.get('s2')}.{row.get('n2')}", f"p{row.get('proc2')}"
     at = f" (row {row['lseq']}, at {row.get('real_t')} ns)" if "lseq" in row else ""
-    cycle = [f"m{one['s']}.{one['n']}" for one in row.get("cycle", ())]
     texts = {
         "own-missing": f"correct {p} never delivers its own {m}",
         "nobody": f"no correct member delivers {m}",
@@ -289,18 +288,38 @@ def words(row: dict[str, Any]) -> str:
         "unsent": f"{p} delivers {m} before anyone multicasts it{at}",
         "twice": f"{p} delivers {m} twice{at}",
         "stray": f"{p} delivers {m}, which is not addressed to it{at}",
-        "no-quorum": f"{m} reaches {row.get('count')} of {row.get('size')} in group {row.get('g')}",
+        "no-quorum": f"{m} reaches {row.get('count')} of {row.get('size')} in group "
+        f"{row.get('g')}, not {', '.join(f'p{lacking}' for lacking in row.get('lacking', ()))}",
         "out-of-line": f"{p} delivers {m} out of its sender's order, or leaves one out{at}",
         "late": f"{p} delivers {m} after {row.get('took')} ns, allowed are "
         f"{row.get('bound_ns')}{at}",
         "stranger": f"{p} handles {row.get('detail')} about {m}, which is none of its business",
         "no-timestamp": f"{m} is delivered without timestamp{at}",
         "backwards": f"{p} delivers {m} after {other}, whose timestamp is not smaller{at}",
-        "two-timestamps": f"{m} has two timestamps",
-        "shared-timestamp": f"{m} and {other} share a timestamp",
-        "cycle": f"no one order: {' → '.join([*cycle, *cycle[:1]])}",
+        "two-timestamps": f"{m} has timestamp {_stamp(row.get('ts'))} at {p}, "
+        f"{_stamp(row.get('ts2'))} at {q}{at}",
+        "shared-timestamp": f"{m} at {p} and {other} at {q} share timestamp "
+        f"{_stamp(row.get('ts'))}{at}",
+        "cycle": f"no one order: {_ring(row.get('cycle', ()))}",
         "two-orders": f"{p} delivers {other} before {m}, {q} the other way round",
-        "effect-first": f"{p} delivers {m} without {other}, which causally precedes it",
+        "effect-first": f"{p} delivers {m} {'before' if 'lseq2' in row else 'without'} {other}, "
+        f"which causally precedes it{at}",
         "too-entangled": "too many messages are out of order",
     }
     return texts[row["what"]]
+
+
+def _stamp(ts: Mapping[str, int] | None) -> str:
+    return "(none)" if ts is None else f"{ts['ts_time']}.{ts['ts_group']}"
+
+
+def _ring(cycle: Sequence[Mapping[str, Any]]) -> str:
+    """Message after message, with who has it right after the one before, back to the first."""
+    first, *others = cycle or [{}]
+    words = [f"m{first.get('s')}.{first.get('n')}"]
+    for one in [*others, first]:
+        never = one.get("lseq") is None
+        where = "never at " if never else ""
+        at = "" if never else f", row {one['lseq']}, at {one['real_t']} ns"
+        words.append(f"m{one.get('s')}.{one.get('n')} ({where}p{one.get('proc')}{at})")
+    return " → ".join(words)

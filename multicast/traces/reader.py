@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -126,7 +126,15 @@ def read_part(part: Part) -> Any:
     return table
 
 
-def check_footer(part: Part) -> None:
+class Span(NamedTuple):
+    """Which rows a file holds, by `lseq`."""
+
+    rows: int
+    first: int
+    last: int
+
+
+def check_footer(part: Part) -> Span:
     """Cheap: does this file have its end, is it of this version, and of this life?"""
     with _opened(part) as file:
         names = file.schema_arrow.names
@@ -136,16 +144,33 @@ def check_footer(part: Part) -> None:
         for column, told in (("proc", part.proc), ("incarnation", part.incarnation)):
             if not _holds_only(file, column, told):
                 raise _corrupt(part, f"its rows are not of {column} {told}")
+        return _span(file)
+
+
+def _span(file: Any) -> Span:
+    at, numbers = file.schema_arrow.names.index("lseq"), []
+    for group in range(file.metadata.num_row_groups):
+        known = _statistics(file, group, at, "lseq")
+        if known is not None:
+            numbers += [known.min, known.max]
+        else:
+            numbers += file.read_row_group(group, ["lseq"])["lseq"].to_pylist()
+    return Span(file.metadata.num_rows, min(numbers, default=0), max(numbers, default=0))
+
+
+def _statistics(file: Any, group: int, at: int, column: str) -> Any:
+    # In Parquet's own count a nested column before these would shift them.
+    chunk = file.metadata.row_group(group).column(at)
+    known = chunk.statistics if chunk.path_in_schema == column else None
+    return known if known is not None and known.has_min_max else None
 
 
 def _holds_only(file: Any, column: str, value: int) -> bool:
     """By the file's own statistics, or by its rows if it has none."""
     at = file.schema_arrow.names.index(column)
     for group in range(file.metadata.num_row_groups):
-        # In Parquet's own count a nested column before these would shift them.
-        chunk = file.metadata.row_group(group).column(at)
-        known = chunk.statistics if chunk.path_in_schema == column else None
-        if known is not None and known.has_min_max:
+        known = _statistics(file, group, at, column)
+        if known is not None:
             if (known.min, known.max) != (value, value):
                 return False
         elif set(file.read_row_group(group, [column])[column].unique().to_pylist()) - {value}:

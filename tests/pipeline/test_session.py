@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shmcast.pipeline import java
-from shmcast.pipeline.session import session
+from shmcast.pipeline.session import plain, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -115,3 +115,35 @@ def test_a_java_that_is_left_alone_while_it_starts_is_ended(
     assert started[0].wait(timeout=30) == -signal.SIGKILL
     assert started[0].stdin
     started[0].stdin.close()
+
+
+_THROUGH_PYTHON = """\
+[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: [FOREACH_BATCH_USER_FUNCTION_\
+ERROR] An error occurred in the user provided function in foreach batch sink. Reason: An exception \
+was raised by the Python Proxy. Return Message: Traceback (most recent call last):
+  File "py4j/clientserver.py", line 644, in _call_proxy
+    return_value = getattr(self.pool[obj_id], method)(*params)
+                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+{reason}
+ SQLSTATE: 39000 SQLSTATE: XXKST
+=== Streaming Query ===
+"""
+
+
+@pytest.mark.parametrize(
+    ("reason", "says"),
+    [
+        ("ValueError: no room left", "ValueError: no room left"),
+        ("pyspark.errors.exceptions.captured.SparkRuntimeException: [X] bad", "[X] bad"),
+        (
+            "py4j.protocol.Py4JJavaError: An error occurred while calling o7.getResult.\n"
+            "org.apache.spark.SparkException: Job aborted",
+            "org.apache.spark.SparkException: Job aborted",
+        ),
+    ],
+)
+def test_an_error_that_came_through_java_is_told_without_its_tracebacks(
+    reason: str, says: str
+) -> None:
+    kind = type("StreamingQueryException", (Exception,), {"__module__": "pyspark.errors"})
+    assert plain(kind(_THROUGH_PYTHON.format(reason=reason))) == says

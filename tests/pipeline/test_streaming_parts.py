@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -20,7 +21,7 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructType
 
 from helpers import PATIENCE_S, Child, wait_until
 from shmcast import Domain, Mailbox
-from shmcast.errors import Corrupt, Incompatible, MailboxFull
+from shmcast.errors import Corrupt, Incompatible, MailboxFull, MessageTooLarge
 from shmcast.mailbox.sender import Sender
 from shmcast.pipeline import sink
 from shmcast.pipeline.envelope import Once, Origin, unwrap, wrap
@@ -268,6 +269,21 @@ def test_a_spool_serves_one_query_and_one_mailbox(
             reading(other).initialOffset()
 
 
+def test_the_spool_of_a_mailbox_is_not_read_as_that_of_a_domain(
+    new_name: Callable[[], str], reading: Reading, tmp_path: Path
+) -> None:
+    """The keeper of the first query still receives when the second one comes."""
+    one, plant = new_name(), new_name()
+    with Mailbox.create(one), Domain.create(plant) as domain:
+        domain.create_mailbox("valves")
+        reader = reading(one)
+        reader.initialOffset()
+        reader.stop()
+        other = StreamReader(parse({"domain": plant, "spool": str(tmp_path / "spool")}))
+        with pytest.raises(ValueError, match=f"is the spool of {one}"):
+            other.initialOffset()
+
+
 @pytest.mark.parametrize(
     ("text", "error"),
     [("{", Corrupt), ("[]", Incompatible), ('{"version": 99}', Incompatible),
@@ -297,6 +313,11 @@ def test_a_wrong_option_is_one_sentence(options: dict[str, str], words: str) -> 
     with pytest.raises(ValueError, match=words) as caught:
         parse(options)
     assert "\n" not in str(caught.value)
+
+
+def test_no_time_to_wait_is_not_ten_seconds() -> None:
+    assert parse({"mailbox": "a", "timeout": "0"}).timeout_s == 0.0
+    assert parse({"mailbox": "a"}).timeout_s == 10.0
 
 
 # Writing.
@@ -335,6 +356,43 @@ def test_rows_of_a_batch_that_was_cut_are_recognised(name: str, tmp_path: Path) 
         once = Once()
         got = [once.payload(receiver.receive().data) for _ in range(4)]
     assert got == [b"a", b"b", None, None]
+
+
+@pytest.mark.parametrize("envelope", [False, True])
+def test_a_batch_with_a_row_too_large_sends_nothing(
+    name: str, tmp_path: Path, envelope: bool
+) -> None:
+    """The envelope counts as well: with it, the last row here is one byte too long."""
+    given = {"envelope": "true", "writer": "w"} if envelope else {}
+    options = parse({"mailbox": name, "spool": str(tmp_path), **given})
+    room = 64 - len(wrap(Origin("w", 0, 0, 1), b"")) if envelope else 64
+    with Mailbox.create(name, message_size=64) as box, box.receiver() as receiver:
+        for _ in range(3):  # as Spark tries again
+            writer = sink.StreamWriter(options, DATA)
+            with pytest.raises(MessageTooLarge, match="nothing was sent"):
+                writer.commit([writer.write(rows(*[b"good"] * 64, bytes(room + 1)))], 0)
+        assert receiver.depth == 0
+
+
+@pytest.mark.parametrize("protocol", ["eager", "crash"])
+def test_a_batch_that_found_no_room_goes_on_where_it_was_cut(
+    name: str, tmp_path: Path, protocol: str
+) -> None:
+    options = parse({"mailbox": name, "spool": str(tmp_path), "timeout": "0"})
+    payloads = numbers(0, 500)
+    got: list[bytes] = []
+    with Mailbox.create(name, protocol=protocol, capacity=128) as box, box.receiver() as receiver:
+        writer = sink.StreamWriter(options, DATA)
+        cuts = 0
+        while not (tmp_path / "sent.json").exists():
+            with contextlib.suppress(sink.Cut):
+                writer.commit([writer.write(rows(*payloads))], 0)
+            cuts += (tmp_path / "cut.json").exists()
+            while receiver.depth:
+                got += [message.data for message in receiver.receive_many(64)]
+    assert cuts > 1
+    assert got == payloads
+    assert not (tmp_path / "cut.json").exists()
 
 
 def test_an_envelope_holds_what_was_put_in_and_nothing_else_is_one() -> None:

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from shmcast.cli import complete
 from shmcast.cli import plan as plans
 from shmcast.cli.output import Family
 from shmcast.mailbox.faults import Kill
@@ -29,7 +30,9 @@ class ProcessFault(enum.StrEnum):
 
 @app.command()
 def copy(
-    name: Annotated[str, typer.Argument(help="A mailbox or a domain.")],
+    name: Annotated[
+        str, typer.Argument(help="A mailbox or a domain.", autocompletion=complete.domains)
+    ],
     number: Annotated[int, typer.Argument(help="Which copy, from 0.")],
     how: Annotated[Kill, typer.Option(help="unlink only takes its name away.")] = Kill.TRUNCATE,
     seed: Annotated[int, typer.Option(help="Chooses the bytes of corrupt.")] = 0,

@@ -42,7 +42,7 @@ COMMANDS = {
     "status": "shmcast.cli.cluster:status",
     "keys": "shmcast.cli.keys:keys",
     "inject": "shmcast.cli.inject:app",
-    "watch": "shmcast.cli.watch_run:watch",
+    "watch": "shmcast.cli.watch:watch",
 }
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from shmcast.cli import complete
 from shmcast.cli.output import Code, complain, console, emit_json, exit_code, mebi, text_of
 from shmcast.errors import ShmcastError
 from shmcast.mailbox import server
@@ -117,7 +118,12 @@ def ls(json: Json = False) -> None:
 
 
 def rm(
-    names: Annotated[list[str], typer.Argument(help="A mailbox, a domain, or domain/mailbox.")],
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            help="A mailbox, a domain, or domain/mailbox.", autocompletion=complete.names
+        ),
+    ],
     force: Annotated[bool, typer.Option("--force", "-f", help="Also while in use.")] = False,
 ) -> None:
     """Remove mailboxes. Their members get MailboxLost at their next step."""
@@ -147,7 +153,10 @@ def _members(name: str) -> set[int]:
 
 
 def gc(
-    names: Annotated[list[str] | None, typer.Argument(help="Default: every domain here.")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Default: every domain here.", autocompletion=complete.domains),
+    ] = None,
     replace: Annotated[bool, typer.Option(help="Replace failed copies.")] = True,
     abandoned: Annotated[
         bool, typer.Option("--abandoned", help="Also remove what no visible process has mapped.")

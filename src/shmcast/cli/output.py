@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import errno
 import json
 import sys
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import typer
@@ -79,6 +82,51 @@ def text_of(error: BaseException) -> str:
 
 def complain(text: str) -> None:
     typer.echo(f"shmcast: {text}", err=True)
+
+
+@contextlib.contextmanager
+def needing(what: str, extra: str) -> Iterator[None]:
+    """For imports of what only some installations have."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise FileNotFoundError(
+            f"{what} needs {error.name}, which is not installed: pip install 'shmcast[{extra}]'"
+        ) from None
+
+
+@contextlib.contextmanager
+def busy(
+    text: str, *, after_s: float = 1.0, out: Console | None = None
+) -> Iterator[Callable[[], None]]:
+    """Says on a terminal's stderr what goes on, if it takes longer than a moment. What is given
+    ends it before the block does."""
+    out = console(stderr=True) if out is None else out
+    if not can_draw(out):
+        yield lambda: None
+        return
+    status = out.status(text)
+    turn, over = threading.Lock(), threading.Event()
+
+    def start() -> None:
+        with turn:
+            if not over.is_set():
+                status.start()
+
+    def stop() -> None:
+        with turn:
+            if not over.is_set():
+                over.set()
+                status.stop()
+
+    timer = threading.Timer(after_s, start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield stop
+    finally:
+        timer.cancel()
+        stop()
 
 
 class Family(TyperGroup):

@@ -15,6 +15,7 @@ receiver = 0                # or sender = 0: by place; or pid = 1234
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -69,6 +70,8 @@ def parse(text: str) -> list[Fault]:
         raise ValueError(f"not TOML: {error}") from None
     if not isinstance(entries, list) or not entries:
         raise ValueError("it has no [[fault]] entry")
+    if not all(isinstance(entry, dict) for entry in entries):
+        raise ValueError("fault is a list of values; write each one as a table: [[fault]]")
     faults = [_fault(number, entry) for number, entry in enumerate(entries, 1)]
     return sorted(faults, key=lambda fault: fault.at_s)
 
@@ -87,28 +90,43 @@ def _fault(number: int, entry: dict[str, Any]) -> Fault:
     if unknown := set(entry) - _KEYS:
         raise wrong(f"unknown key {sorted(unknown)[0]!r}; known are {', '.join(sorted(_KEYS))}")
     do, at_s = entry.get("do", ""), entry.get("at_s", 0)
-    if do not in COPY_FAULTS | PROCESS_FAULTS.keys() | REPAIRS:
+    if not isinstance(do, str) or do not in COPY_FAULTS | PROCESS_FAULTS.keys() | REPAIRS:
         choices = ", ".join(sorted(COPY_FAULTS | PROCESS_FAULTS.keys() | REPAIRS))
         raise wrong(f"do = {do!r}; choose one of {choices}")
-    if not isinstance(at_s, int | float) or at_s < 0:
+    if not _is_number(at_s) or not 0 <= at_s < math.inf:
         raise wrong(f"at_s = {at_s!r}; it must be a number of seconds, not negative")
     roles = [role for role in _ROLES if role in entry]
     if do in PROCESS_FAULTS and len(roles) != 1:
         raise wrong("say which process: one of sender = 0, receiver = 0, pid = 1234")
-    if do in COPY_FAULTS and not isinstance(entry.get("copy"), int):
+    if do in COPY_FAULTS and "copy" not in entry:
         raise wrong("say which copy: copy = 0")
+    for key in {"copy", "seed", *roles} & entry.keys():
+        if not _is_count(entry[key]):
+            raise wrong(f"{key} = {entry[key]!r}; it must be a whole number, from 0")
     if "mailbox" not in entry and roles != ["pid"]:
         raise wrong('say where: mailbox = "name"')
+    mailbox = entry.get("mailbox", "")
+    if not isinstance(mailbox, str):
+        raise wrong(f'mailbox = {mailbox!r}; it must be a name in quotes: mailbox = "name"')
     role = roles[0] if do in PROCESS_FAULTS else ""
     return Fault(
         at_s=float(at_s),
         do=do,
-        mailbox=entry.get("mailbox", ""),
+        mailbox=mailbox,
         copy=entry.get("copy", -1),
         seed=entry.get("seed", 0),
         role=role,
         number=entry[role] if role else -1,
     )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: object) -> bool:
+    """TOML's true is a Python int as well."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def member(fault: Fault) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shmcast.cli.output import Code, complain, emit_json
+from shmcast.cli.output import Code, busy, complain, emit_json, needing
 from shmcast.errors import Corrupt
 
 if TYPE_CHECKING:
@@ -36,47 +36,43 @@ def report(
 
     Exit code 1 if a promise is violated.
     """
-    try:
+    with busy(f"reading {run}"):
+        found = _analysed(run, against, verdict)
+    word = found.judgement.word
+    if json:
+        emit_json(found.to_json())
+    else:
+        target = out or run / "report.html"
+        with busy(f"drawing {target}"):
+            write_page(target, found)
+        typer.echo(f"{word}: {target}")
+    if found.regression is not None and found.regression.slower and not json:
+        complain(f"slower than {against}: {len(found.regression.slower)} figures, see the report")
+    if word == "violated":
+        raise typer.Exit(Code.FAILED_VERDICT)
+
+
+def _analysed(run: Path, against: Path | None, verdict: Path | None) -> Report:
+    with needing("a report", "report"):
         from shmcast.multicast.traces.judge import check_record
         from shmcast.multicast.traces.reader import read_record
         from shmcast.pipeline.report.page import analyse
         from shmcast.pipeline.report.verdict import judged, judged_before
-    except ModuleNotFoundError as error:
-        raise _missing(error) from None
     record = read_record(run)
     judgement = (
         judged(check_record(record), "memory")
         if verdict is None
         else judged_before(_json_of(verdict))
     )
-    earlier = None if against is None else _earlier(against)
-    found = analyse(record, judgement, earlier)
-    if json:
-        emit_json(found.to_json())
-    else:
-        target = out or run / "report.html"
-        write_page(target, found)
-        typer.echo(f"{judgement.word}: {target}")
-    if found.regression is not None and found.regression.slower and not json:
-        complain(f"slower than {against}: {len(found.regression.slower)} figures, see the report")
-    if judgement.word == "violated":
-        raise typer.Exit(Code.FAILED_VERDICT)
+    return analyse(record, judgement, None if against is None else _earlier(against))
 
 
 def write_page(target: Path, found: Report) -> None:
     from shmcast.pipeline.report.page import html
 
-    try:
-        text = html(found)
-    except ModuleNotFoundError as error:
-        raise _missing(error) from None
+    with needing("a report", "report"):
+        text = html(found)  # what draws is imported on the way
     target.write_text(text, encoding="utf-8")
-
-
-def _missing(error: ModuleNotFoundError) -> FileNotFoundError:
-    return FileNotFoundError(
-        f"a report needs {error.name}, which is not installed: pip install 'shmcast[report]'"
-    )
 
 
 def _json_of(path: Path) -> Any:

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from shmcast.cli import complete
 from shmcast.cli.output import complain, emit_json
 from shmcast.mailbox.domain import Domain
 from shmcast.mailbox.mailbox import Mailbox
@@ -38,7 +39,12 @@ def _send_all(sender: Sender, lines: Iterable[bytes], to: list[str] | None, time
 
 
 def send(
-    name: Annotated[str, typer.Argument(help="A mailbox, domain/mailbox, or a domain with --to.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="A mailbox, domain/mailbox, or a domain with --to.", autocompletion=complete.names
+        ),
+    ],
     messages: Annotated[list[str] | None, typer.Argument(help="Default: lines of stdin.")] = None,
     to: Annotated[
         list[str] | None, typer.Option(help="Mailboxes of a domain: all of them, in one order.")
@@ -76,7 +82,10 @@ def _next(receiver: Receiver, timeout: float | None) -> Message:
 
 
 def recv(
-    name: Annotated[str, typer.Argument(help="A mailbox, or domain/mailbox.")],
+    name: Annotated[
+        str,
+        typer.Argument(help="A mailbox, or domain/mailbox.", autocompletion=complete.names),
+    ],
     count: Annotated[int, typer.Option("--count", "-n", help="Stop after so many; 0: never.")] = 0,
     timeout: Annotated[
         float | None, typer.Option(help="Give up when nothing came for so many seconds.")

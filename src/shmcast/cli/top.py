@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from shmcast.cli import complete
 from shmcast.cli.output import Code, can_draw, console, emit_json
+from shmcast.cli.sampling import Row, Watch
 from shmcast.cli.screen import Keyboard, Screen
 from shmcast.cli.top_view import Sort, State, picture, plain, selected
-from shmcast.cli.watch import Row, Watch
 
 _WIDE = 160  # nobody has to scroll in a file
 _ONCE_S = 0.25  # long enough for a rate
@@ -58,7 +59,10 @@ def _lines(watch: Watch, state: State, interval: float, json: bool) -> None:
 
 
 def top(
-    names: Annotated[list[str] | None, typer.Argument(help="Domains; default: all.")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Domains; default: all.", autocompletion=complete.domains),
+    ] = None,
     *,
     once: Annotated[bool, typer.Option("--once", help="One picture, then stop.")] = False,
     interval: Annotated[float, typer.Option(min=0.05, help="Seconds between two.")] = 1.0,

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from shmcast.cli.manage import copies_text
 from shmcast.cli.output import millis
-from shmcast.cli.watch import Row
+from shmcast.cli.sampling import Row
 
 _FRAME_LINES = 3  # summary, head of the table, keys
 _NAME_WIDTH = 14

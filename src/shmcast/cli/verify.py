@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from shmcast.cli.output import Code, complain, console, emit_json
+from shmcast.cli.output import Code, busy, complain, console, emit_json, needing
 
 SMALL_BYTES = 4 << 20  # of Parquet, roughly 300,000 rows: memory answers before Spark has started
 
@@ -45,10 +45,11 @@ def verify(
     """
     chosen = _chosen(run) if engine is Engine.auto else engine
     names = property_ or []
-    if chosen is Engine.memory:
-        answer = _in_memory(run, names)
-    else:
-        answer = _in_spark(run, names, master=master, memory=memory)
+    with busy(f"checking {run} in {chosen.value}"):
+        if chosen is Engine.memory:
+            answer = _in_memory(run, names)
+        else:
+            answer = _in_spark(run, names, master=master, memory=memory)
     if json:
         emit_json(answer)
     else:
@@ -63,12 +64,8 @@ def _chosen(run: Path) -> Engine:
 
 
 def _in_memory(run: Path, names: list[str]) -> dict[str, Any]:
-    try:
+    with needing("a recorded run", "trace"):
         from shmcast.multicast.traces import judge, reader
-    except ModuleNotFoundError as error:
-        raise FileNotFoundError(
-            f"recorded runs need {error.name}: pip install 'shmcast[trace]'"
-        ) from None
     record = reader.read_record(run)
     if not record.trace.events:
         raise FileNotFoundError(f"{run} holds no rows: was the run recorded at all?")
@@ -86,9 +83,10 @@ def _row(event: Any) -> dict[str, Any]:
 
 
 def _in_spark(run: Path, names: list[str], *, master: str, memory: str) -> dict[str, Any]:
-    from shmcast.multicast.traces.run_info import RunInfo
-    from shmcast.pipeline.session import spark_session
-    from shmcast.pipeline.verify import verify as in_spark
+    with needing("Spark", "pipeline"):
+        from shmcast.multicast.traces.run_info import RunInfo
+        from shmcast.pipeline.session import spark_session
+        from shmcast.pipeline.verify import verify as in_spark
 
     if not re.fullmatch(r"[1-9]\d*[mg]", memory):
         raise ValueError(f"memory is a number of MiB or GiB, as 512m or 4g, not {memory!r}")

@@ -117,6 +117,18 @@ def test_a_checked_plan_does_nothing(run: Any, box: Mailbox, tmp_path: Path) -> 
         ('[[fault]]\ndo = "truncate"\nmailbox = "m"', "say which copy"),
         ('[[fault]]\ndo = "reap"\nmailbox = "m"\nat_s = -1', "not negative"),
         ('[[fault]]\ndo = "reap"\nmailbox = "m"\nwhen = 1', "unknown key 'when'"),
+        ('[[fault]]\ndo = "reap"\nmailbox = "m"\nat_s = inf', "a number of seconds"),
+        ('[[fault]]\ndo = "reap"\nmailbox = "m"\nat_s = nan', "a number of seconds"),
+        ('[[fault]]\ndo = "reap"\nmailbox = "m"\nat_s = true', "a number of seconds"),
+        ('[[fault]]\ndo = "reap"\nmailbox = 5', "must be a name in quotes"),
+        ('[[fault]]\ndo = ["kill"]', "choose one of"),
+        ('[[fault]]\ndo = "kill"\nmailbox = "m"\nreceiver = -1', "receiver = -1; it must be"),
+        ('[[fault]]\ndo = "kill"\nmailbox = "m"\nreceiver = "0"', "receiver = '0'; it must be"),
+        ('[[fault]]\ndo = "kill"\npid = true', "pid = True; it must be"),
+        ('[[fault]]\ndo = "truncate"\nmailbox = "m"\ncopy = true', "copy = True; it must be"),
+        ('[[fault]]\ndo = "corrupt"\nmailbox = "m"\ncopy = 0\nseed = 0.5', "seed = 0.5; it must"),
+        ("fault = [1]", "write each one as a table"),
+        ("fault = 1", "no [[fault]]"),
     ],
 )
 def test_a_wrong_plan_says_what_is_wrong_before_anything_is_done(text: str, wrong: str) -> None:

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from shmcast.cli.sampling import Row, Watch
 from shmcast.cli.screen import Screen, keys_in
 from shmcast.cli.top_view import Sort, State, picture, selected
-from shmcast.cli.watch import Row, Watch
 from shmcast.mailbox.core import CopyState
 from shmcast.mailbox.faults import kill_copy
 from shmcast.mailbox.mailbox import Mailbox

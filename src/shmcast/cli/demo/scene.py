@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from shmcast.cli.demo.logs import Log
 from shmcast.cli.demo.troupe import Standing
-from shmcast.cli.watch import Row
+from shmcast.cli.sampling import Row
 
 _RATE_S = 1.0
 

@@ -19,7 +19,7 @@ from shmcast.cli.demo.show import Audience
 from shmcast.cli.demo.troupe import Troupe
 from shmcast.cli.demo.worker import BOXES, GROUPS
 from shmcast.cli.output import millis
-from shmcast.cli.watch import Row, Watch
+from shmcast.cli.sampling import Row, Watch
 from shmcast.errors import ShmcastError
 from shmcast.mailbox.domain import Domain
 from shmcast.mailbox.faults import (
