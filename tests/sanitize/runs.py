@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import shutil
 import subprocess
 import tempfile
@@ -16,6 +17,7 @@ from sanitize.builds import C_TESTS, FUZZ, ROOT, Tool
 SEEDS = FUZZ / "seeds.py"
 REGRESSIONS = FUZZ / "regressions"
 DEADLINE_S = 150.0
+RSS_MB_MAX = 2048
 TELLING = re.compile(
     r"does not hold: .*|SUMMARY: .*|ERROR: .*|runtime error: .*|== +(?:Invalid|Conditional|Use of|"
     r"\d[\d,]* bytes in).*|.* gave -\d+"
@@ -89,7 +91,10 @@ def fuzz(
         folder = Path(name)
         corpus = seeds(target, folder)
         limit = [f"-runs={runs}"] if runs else [f"-max_total_time={seconds}"]
-        guided = ["-len_control=0", "-max_len=2000", "-timeout=20", "-handle_bus=0"]
+        # A child's peak begins with its parent's (vfork, then exec), so ours comes on top.
+        ours_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        memory = f"-rss_limit_mb={ours_mb + RSS_MB_MAX}"
+        guided = ["-len_control=0", "-max_len=2000", "-timeout=20", "-handle_bus=0", memory]
         deadline = seconds + DEADLINE_S
         outcome = run(
             program,
