@@ -86,8 +86,10 @@ static void print_replay(char *out, size_t size, const char *schedule, int argc,
 static void print_result(const struct result *r, int argc, char **argv)
 {
     char schedule[8192] = "", replay[9000] = "";
-    if (r->violated && trail_expose()) {
+    const char *broken = r->violated ? r->violation : "";
+    if (r->violated && (r->told || trail_expose())) {
         trail_shorten();
+        broken = violation;
         trail_print(schedule, sizeof schedule);
         print_replay(replay, sizeof replay, schedule, argc, argv);
     }
@@ -99,7 +101,7 @@ static void print_result(const struct result *r, int argc, char **argv)
            (unsigned long long)r->states, (unsigned long long)r->transitions,
            (unsigned long long)r->executions, (unsigned long long)r->steps,
            (unsigned long long)r->longest, r->restarts, r->seconds,
-           r->stopped_by ? r->stopped_by : "", r->violated ? violation : "", schedule, replay);
+           r->stopped_by ? r->stopped_by : "", broken, schedule, replay);
 }
 
 /* Told the second time: then it is known which words are shared, and the others are left out. */

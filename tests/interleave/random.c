@@ -68,6 +68,23 @@ int random_choice(enum choice_kind kind, const struct option *offered, int count
     return way == 2 ? by_priority(offered, usual) : (int)draw((uint64_t)usual);
 }
 
+/* A failing execution is run again with every step a choice; where it cannot be followed there (what
+ * counts as waiting differs a little), it is a failure all the same, and the search goes on for one that
+ * can be told. */
+static bool can_be_told(struct result *result)
+{
+    if (!result->violated)
+        memcpy(result->violation, violation, sizeof violation);
+    result->violated = true;
+    if (trail_expose()) {
+        memcpy(result->violation, violation, sizeof violation);
+        return true;
+    }
+    exposed = false;
+    mode = SEARCH_RANDOM;
+    return false;
+}
+
 /* limits->states: how many executions at most; 0: as many as the time allows. */
 void search_random(const struct limits *limits, struct result *result)
 {
@@ -84,15 +101,12 @@ void search_random(const struct limits *limits, struct result *result)
         result->steps += run.steps;
         if (run.steps > result->longest)
             result->longest = run.steps;
-        if (!held) {
-            result->violated = true;
+        if (!held && (result->told = can_be_told(result)))
             break;
-        }
         if (i % 64 == 0 && seconds_now() - began > limits->seconds)
             break;
     }
     result->transitions = choices_made();
     result->stopped_by = "random";
     result->seconds = seconds_now() - began;
-    memcpy(result->violation, violation, sizeof violation);
 }

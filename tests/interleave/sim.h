@@ -279,7 +279,7 @@ struct result {
     uint64_t states, transitions, executions, steps, longest;
     int restarts;
     double seconds;
-    bool exhausted, violated;
+    bool exhausted, violated, told;                  /* told: the last execution is the exposed one */
     const char *stopped_by;
     char violation[512];
 };
