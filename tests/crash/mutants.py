@@ -124,7 +124,7 @@ TRAPS = (
         "stillborn-never-cleared",
         "no leak",
         ("eager", "create", "kill", "91", 2),
-        Edit("domain.c", "        cleared = true;\n", "        cleared = count == 0;\n"),
+        Edit("domain.c", "sound += stillborn == 1;", "sound += stillborn == 2;"),
     ),
     _trap(
         "freeze-of-the-dead-stays",
@@ -132,8 +132,8 @@ TRAPS = (
         ("eager", "replace", "kill", "~40/0", 3),
         Edit(
             "view.c",
-            "        if (now >= give_up || owner_is_dead(view, &replacer)) {\n",
-            "        if (now >= give_up) {\n",
+            "        if (now >= give_up || gone) {\n",
+            "        (void)gone;\n        if (now >= give_up) {\n",
         ),
     ),
     _trap(
