@@ -7,7 +7,9 @@
  *
  * If ts < t0, the sender's read came first, so its intent was visible before the receiver's load.
  * A processor may run a later load before an earlier counter read, or a counter read before an
- * earlier store is visible; the barriers below forbid both. CLOCK_MONOTONIC never goes backwards
+ * earlier store is visible; the barriers below forbid both. On aarch64 the counter is a system
+ * register: DMB does not order its reading against stores, and ISB does not wait for them, so that
+ * takes DSB, which ends only when the stores before it are visible. CLOCK_MONOTONIC never goes backwards
  * from one core to another, so epsilon is 0 on one host unless tests inject a skew.
  */
 #ifndef SHMCAST_CLOCK_H
@@ -42,6 +44,13 @@ static inline void instruction_barrier(void)
 #endif
 }
 
+static inline void stores_visible(void)
+{
+#if defined(__aarch64__)
+    __asm__ volatile("dsb ish" ::: "memory");
+#endif
+}
+
 static inline uint64_t clock_before_loads(void)      /* [K2]; returns true time */
 {
     uint64_t now = sys_now();
@@ -52,6 +61,7 @@ static inline uint64_t clock_before_loads(void)      /* [K2]; returns true time 
 static inline uint64_t clock_after_stores(void)      /* [K1]; returns true time */
 {
     FENCE_SEQ_CST();
+    stores_visible();
     instruction_barrier();
     return sys_now();
 }
