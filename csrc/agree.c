@@ -74,7 +74,7 @@ static int walk(struct view *view, struct place where, enum age_shift shift, boo
         int rc = view_is_current(view) ? 0 : view_refresh(view);
         bool frozen = rc == 0 && config_frozen(view->config);
         if (frozen && when_frozen == WAIT)
-            rc = view_wait_thawed(view, FOREVER);
+            rc = view_wait_thawed(view, view_deadline(view));
         if (frozen && when_frozen == STOP)
             rc = SC_FROZEN;
         if (rc)

@@ -41,7 +41,9 @@ enum sc_error {
     SC_REMOVED = -1018,       /* the mailbox was removed */
     SC_FROZEN = -1019,        /* a copy is being replaced; it took longer than the deadline */
     SC_EXHAUSTED = -1020,     /* the domain has had as many segments as it can */
-    SC_OVERRUN = -1021        /* it was done, but later than its bound; only if asked for */
+    SC_OVERRUN = -1021,       /* it was done, but later than its bound; only if asked for */
+    SC_NOT_OWNER = -1022,     /* a new copy must belong to whom the others belong */
+    SC_UNDECIDED = -1023      /* sent, and not decided yet; sc_confirm tells */
 };
 
 /* Derived bounds, all in ns; realtime/bounds.py computes them. */
@@ -77,7 +79,7 @@ struct sc_mailbox_params {
 struct sc_receipt {
     uint64_t timestamp;
     uint64_t sequence;        /* of the first message of the operation */
-    uint64_t position;        /* in its lane; meaningful for one mailbox */
+    uint64_t position;        /* in its lane; of several mailboxes, in that with the lowest number */
 };
 
 struct sc_message {
@@ -163,7 +165,8 @@ int sc_loan_send(sc_sender *sender, uint64_t bytes, uint64_t deadline, struct sc
 int sc_loan_drop(sc_sender *sender);
 int sc_sender_overruns(sc_sender *sender, struct sc_overrun *out, uint32_t max);
 void sc_sender_raise_late(sc_sender *sender, int wanted);
-int sc_confirm(sc_sender *sender, int box, uint64_t position, uint64_t deadline);
+int sc_sender_undecided(sc_sender *sender, struct sc_receipt *out); /* of the last SC_UNDECIDED */
+int sc_confirm(sc_sender *sender, int box, const struct sc_receipt *receipt, uint64_t deadline);
 
 /* Receivers. */
 int sc_receiver_open(sc_domain *domain, int box, uint64_t deadline, sc_receiver **out);

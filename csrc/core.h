@@ -29,6 +29,9 @@ struct copy {
     unsigned char *_Atomic box[SC_MAILBOXES_MAX];    /* NULL until used */
 };
 
+/* A dead sender's last message in `timing`, since when it is known here to be undecided. */
+struct leftover { uint64_t version, tag, noticed; };
+
 struct mailbox {
     _Atomic bool open;
     uint64_t version;                                /* of the directory entry */
@@ -37,6 +40,7 @@ struct mailbox {
     struct sc_mailbox_params params;
     struct extent_layout at;
     uint64_t offset;
+    struct leftover leftovers[SC_SENDERS_MAX];       /* by lane, guarded by the domain's lock */
 };
 
 struct sc_domain {
@@ -59,6 +63,7 @@ struct view {
     uint64_t failed;
     uint32_t faults;                                 /* guard_faults when last looked */
     int seen;                                        /* serials below are in `copy` or failed */
+    uint64_t *deadline;                              /* of the operation at work; NULL: none */
     int count;
     struct copy *copy[SC_COPIES_MAX * 2];
 };
@@ -148,6 +153,7 @@ void format_box(unsigned char *base, const struct mailbox *m, uint32_t senders);
 int segment_name_ok(const char *name);
 int segment_create(const struct segment_fixed *fixed, uint64_t bytes, uint32_t mode,
                    int64_t group_id, struct copy *out);
+int segment_give_to(struct copy *copy, uint32_t user_id);
 int segment_link(const char *domain, struct copy *copy);
 int segment_open(const char *domain, uint64_t serial, struct copy *out,
                  struct segment_fixed *fixed);
@@ -228,6 +234,11 @@ static inline uint64_t pin(uint64_t *deadline)
     uint64_t when = absolute(*deadline);
     *deadline = when == FOREVER ? when : when | (*deadline & SC_UNCOUNTED);
     return when;
+}
+
+static inline uint64_t view_deadline(const struct view *view)
+{
+    return view->deadline ? pin(view->deadline) : FOREVER;
 }
 
 static inline int check_usable(const struct sc_domain *domain)
@@ -332,7 +343,12 @@ int crash_decide(struct view *view, int box, uint32_t lane, uint64_t position,
                  enum decision *decided, uint64_t *violations);
 
 /* ---- receive_timing.c ---- */
-int timing_conclude(struct view *view, int box, uint32_t lane, uint64_t position);
+/* So long after its timestamp there should have been a quorum long ago. */
+static inline uint64_t quorum_patience(const struct sc_bounds *b)
+{
+    return b->expiry_ns + b->receive_ns + b->send_ns + 2 * b->epsilon_ns;
+}
+int timing_conclude(struct view *view, int box, uint32_t lane, uint64_t position, bool overdue);
 
 /* ---- reap.c ---- */
 int reap_lane(struct view *view, uint32_t lane);

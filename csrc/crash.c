@@ -79,7 +79,7 @@ int crash_decide(struct view *view, int box, uint32_t lane, uint64_t position,
         FENCE_SEQ_CST();                             /* [A2] as in agree.c */
         int rc = view_is_current(view) ? 0 : view_refresh(view);
         if (rc == 0 && config_frozen(view->config))
-            rc = view_wait_thawed(view, FOREVER);
+            rc = view_wait_thawed(view, view_deadline(view));
         if (rc)
             return rc;
         if (!view_next(view, serial))

@@ -320,11 +320,43 @@ void sc_domain_close(sc_domain *d)
     free(d);
 }
 
+static void say_removed(struct copy *copy)
+{
+    STORE_RELEASE(&header_of(copy)->removed, seal(1));
+    STORE_RELEASE(&header_of(copy)->failed, seal(SEAL_MAX)); /* makes everyone look */
+}
+
+/* A replacer may have named a segment since the names were listed. One that does so after this look finds
+ * in every other copy that the domain is gone, and takes the name away itself. Ends: a domain has no
+ * more than SERIALS_MAX segments, and each round takes one away. Another domain that got the name by
+ * now is left alone. */
+static void remove_latecomers(const char *name, const uint64_t id[2])
+{
+    uint64_t serials[SERIALS_MAX];
+    bool found = true;
+    for (unsigned round = 0; found && round < SERIALS_MAX; round++) {
+        int count = segment_list(name, serials, SERIALS_MAX);
+        found = false;
+        for (int i = 0; i < count; i++) {
+            struct copy copy;
+            struct segment_fixed f;
+            if (segment_open(name, serials[i], &copy, &f) != 0)
+                continue;
+            if (memcmp(f.domain_id, id, sizeof f.domain_id) == 0) {
+                say_removed(&copy);
+                found = segment_unlink(name, serials[i]) == 0 || found;
+            }
+            segment_close(&copy);
+        }
+    }
+}
+
 /* Says so in every copy, then takes the names away. Members find out at their next step. The first
  * name goes before anything is said: whoever may not unlink it may not end the domain either. */
 int sc_domain_remove(const char *name)
 {
-    uint64_t serials[SERIALS_MAX];
+    uint64_t serials[SERIALS_MAX], id[2];
+    bool known = false;
     if (segment_name_ok(name))
         return SC_INVALID;
     int rc = guard_install();                        /* a copy may die under our hands here too */
@@ -343,8 +375,10 @@ int sc_domain_remove(const char *name)
             return rc;
         }
         if (opened == 0) {
-            STORE_RELEASE(&header_of(&copy)->removed, seal(1));
-            STORE_RELEASE(&header_of(&copy)->failed, seal(SEAL_MAX)); /* makes everyone look */
+            if (!known)
+                memcpy(id, f.domain_id, sizeof id);
+            known = true;
+            say_removed(&copy);
             segment_close(&copy);
         }
     }
@@ -354,6 +388,8 @@ int sc_domain_remove(const char *name)
         if (unlinked && unlinked != SC_MISSING)
             rc = unlinked;
     }
+    if (known)
+        remove_latecomers(name, id);
     return rc;
 }
 

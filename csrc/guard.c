@@ -25,6 +25,16 @@ static struct sigaction previous;
 static pthread_mutex_t install_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local volatile sig_atomic_t passing_on;
 
+/* A fork waits for whoever is in guard_install, so that the child does not inherit a lock that nobody
+ * will open. */
+static void lock_install(void) { pthread_mutex_lock(&install_lock); }
+static void unlock_install(void) { pthread_mutex_unlock(&install_lock); }
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+    pthread_atfork(lock_install, unlock_install, unlock_install);
+}
+
 /* In a signal handler, so the bare system call: what stands around it may not be safe there (the
  * thread sanitizer's also takes it for a write that races with whoever reads the dead copy). */
 static void cover_with_zeros(struct mapping *m)

@@ -189,7 +189,11 @@ int receiver_enter(struct sc_receiver *r, uint64_t *deadline)
     return turn_take(&r->turn, deadline);
 }
 
-void receiver_exit(struct sc_receiver *r) { turn_give(&r->turn); }
+void receiver_exit(struct sc_receiver *r)
+{
+    r->view.deadline = NULL;
+    turn_give(&r->turn);
+}
 
 /* The last turn is never given back; see sc_sender_close. */
 int sc_receiver_close(sc_receiver *r)

@@ -23,6 +23,30 @@ int reap_receiver(struct view *view, int box, uint32_t slot)
     return rc ? rc : 1;
 }
 
+/* Have the receivers of a dead sender's last message had their time? Not by its timestamp and our clock:
+ * one fast clock must not outvote a majority. So the time counts from when this process first met the
+ * message undecided. A message that is for nobody, or was never whole, waits for nobody. */
+static bool is_overdue(struct view *view, int box, uint32_t lane, uint64_t position)
+{
+    struct sc_domain *d = view->domain;
+    struct mailbox *m = &d->boxes[box];
+    uint64_t addressed = 0, now = sys_now();
+    for (int i = 0; i < view->count; i++) {
+        struct slot head;
+        if (slot_read_header(view, view->copy[i], box, lane, position, &head) == 0)
+            addressed = head.op_or_addressed;
+    }
+    if (!addressed)
+        return true;
+    pthread_mutex_lock(&d->lock);
+    struct leftover *left = &m->leftovers[lane];
+    if (left->version != m->version || left->tag != position + 1)
+        *left = (struct leftover){m->version, position + 1, now};
+    bool overdue = now - left->noticed >= quorum_patience(&d->params.bounds);
+    pthread_mutex_unlock(&d->lock);
+    return overdue;
+}
+
 /* In the timed protocols a message that its sender left half written must be decided on in every
  * copy before the lane has a new owner, or a receiver that changes copies would wait for it for
  * ever. In `timing` its receivers do that, if there are any and they have the time. */
@@ -41,7 +65,8 @@ static int decide_leftovers(struct view *view, uint32_t lane)
         if (rc == 0 && tail > 0)
             rc = d->params.protocol == SC_CRASH
                      ? crash_decide(view, box, lane, tail - 1, &decided, &violations)
-                     : timing_conclude(view, box, lane, tail - 1);
+                     : timing_conclude(view, box, lane, tail - 1,
+                                       is_overdue(view, box, lane, tail - 1));
         mailbox_leave(d, box);
         if (rc)
             return rc;

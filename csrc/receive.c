@@ -412,6 +412,7 @@ static int receive_some(struct sc_receiver *r, unsigned char *buffer, uint64_t s
 {
     uint32_t n = 0;
     uint64_t used = 0;
+    r->view.deadline = deadline;                     /* until receiver_exit */
     while (n < max) {
         struct run run;
         int rc = n ? pick(r, &run) : await_run(r, deadline, &run);
@@ -423,6 +424,8 @@ static int receive_some(struct sc_receiver *r, unsigned char *buffer, uint64_t s
             if ((rc = doubt_copy(r)) == 0)
                 continue;
         }
+        if (rc == SC_FROZEN)                         /* a copy was being replaced until then */
+            rc = SC_TIMEOUT;
         if (rc < 0)
             return n ? (int)n : rc;
         n += (uint32_t)rc;
@@ -458,11 +461,12 @@ int sc_receive(sc_receiver *r, void *buffer, uint64_t size, uint64_t deadline,
 static int find_view(struct sc_receiver *r, uint64_t *deadline, struct sc_message *out,
                      const void **data)
 {
+    r->view.deadline = deadline;                     /* until receiver_exit */
     for (;;) {
         struct run run;
         int rc = await_run(r, deadline, &run);
         if (rc < 0)
-            return rc;
+            return rc == SC_FROZEN ? SC_TIMEOUT : rc;
         struct slot *head = &r->lanes[run.lane].head;
         if (!is_ours(r, head)) {
             check_order(r, run.lane, head);

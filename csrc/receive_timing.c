@@ -49,7 +49,10 @@ struct decider {
     _Atomic bool stop;
     _Atomic uint64_t violations;
     uint64_t look_for_dead;
+    uint32_t next_peer;                              /* one is looked after in a round */
+    _Atomic int error;                               /* of the last round that failed; told once */
     uint64_t last_look, this_look;                   /* true times of the rounds */
+    uint64_t awake;                                  /* since then no round was missed */
     uint64_t suspected;                              /* receivers found silent, by place */
     uint64_t stats[24];                              /* those that this thread writes */
     word_t read_to[SC_SENDERS_MAX];                  /* [D2] */
@@ -132,24 +135,11 @@ static uint32_t quorum_of(uint64_t addressed)
     return (n + 2) / 2;                              /* ⌈(N+1)/2⌉ */
 }
 
-/* So long after its timestamp there should have been a quorum long ago. */
-static uint64_t quorum_patience(const struct sc_bounds *b)
+/* For a message that its sender leaves behind: decided by its receivers, or, when they are overdue,
+ * by us. -EAGAIN while they have time. */
+int timing_conclude(struct view *view, int box, uint32_t lane, uint64_t position, bool overdue)
 {
-    return b->expiry_ns + b->receive_ns + b->send_ns + 2 * b->epsilon_ns;
-}
-
-/* For a dead sender's last message: decided by its receivers, or, when they are overdue or there
- * are none, by us. -EAGAIN while they have time. */
-int timing_conclude(struct view *view, int box, uint32_t lane, uint64_t position)
-{
-    const struct sc_bounds *b = &view->domain->params.bounds;
     struct pending m = {.taken = UNDECIDED};
-    for (int i = 0; i < view->count; i++) {
-        struct slot head;
-        if (slot_read_header(view, view->copy[i], box, lane, position, &head) == 0)
-            m.timestamp = head.timestamp;
-    }
-    bool overdue = clock_from(sys_now()) >= m.timestamp + quorum_patience(b);
     uint64_t serial = 0;
     struct copy *copy;
     while ((copy = view_next(view, serial))) {
@@ -348,17 +338,26 @@ static void look_at_lane(struct decider *d, uint32_t lane, uint64_t now, uint64_
     }
 }
 
+static uint64_t silence_allowed(const struct sc_bounds *b)
+{
+    return b->expiry_ns - b->send_ns + b->epsilon_ns; /* p + n·δd + 3ε */
+}
+
 /* Another receiver's thread has not been seen at work for longer than the model allows: reported,
- * once each time; and after hold_ns evicted, if the mailbox says so. */
-static void watch_peer(struct decider *d, uint32_t slot)
+ * once each time; and after hold_ns evicted, if the mailbox says so. `now` is earlier than the look at
+ * its heartbeat, so that a pause of ours in between is not taken for its silence. */
+static void watch_peer(struct decider *d, uint32_t slot, uint64_t now)
 {
     struct sc_receiver *r = d->receiver;
     const struct sc_bounds *b = &r->domain->params.bounds;
     struct owner owner;
     const struct receiver_record *rec = receiver_of(r->domain, d->view.copy[0], r->box, slot);
-    uint64_t heartbeat = LOAD_RELAXED(&rec->stats[STAT_HEARTBEAT_NS]), now = sys_now();
-    uint64_t allowed = b->expiry_ns - b->send_ns + b->epsilon_ns; /* p + n·δd + 3ε */
-    if (heartbeat == 0 || now < heartbeat + allowed) {
+    uint64_t heartbeat = LOAD_RELAXED(&rec->stats[STAT_HEARTBEAT_NS]);
+    uint64_t allowed = silence_allowed(b);
+    bool begun = heartbeat != 0;
+    if (heartbeat < d->awake)                        /* we may have been stopped together */
+        heartbeat = d->awake;
+    if (!begun || now < heartbeat + allowed) {
         d->suspected &= ~(UINT64_C(1) << slot);
         return;
     }
@@ -379,29 +378,43 @@ static void watch_peer(struct decider *d, uint32_t slot)
 }
 
 /* Every dead receiver that is still a member counts against the quorum. Others are left to those who
- * have the time: a claim is given patience (owner.c), and this thread must not be late. */
-static void bury_dead(struct decider *d)
+ * have the time: a claim is given patience (owner.c), and this thread must not be late; so only one
+ * receiver is asked after in a round, which costs system calls. */
+static void look_after_one(struct decider *d, uint64_t now)
 {
     struct sc_receiver *r = d->receiver;
-    for (uint32_t slot = 0; slot < r->domain->boxes[r->box].params.receivers; slot++) {
+    const uint32_t receivers = r->domain->boxes[r->box].params.receivers;
+    while (d->next_peer < receivers) {
+        uint32_t slot = d->next_peer++;
         struct owner owner;
         if (slot == r->slot ||
             owner_read(&d->view, receiver_place(r->domain, r->box, slot), &owner) ||
             owner_state(owner.value) != OWNER_LIVE)
             continue;
         if (reap_receiver(&d->view, r->box, slot) == 0 && d->view.count)
-            watch_peer(d, slot);
+            watch_peer(d, slot, now);
+        return;
     }
+    if (now >= d->look_for_dead) {
+        d->look_for_dead = now + LIVENESS_NS;
+        d->next_peer = 0;
+    }
+}
+
+/* After a pause of our own, others are given their time anew: a cgroup may have been frozen whole. */
+static void note_pause(struct decider *d, uint64_t now)
+{
+    if (now - d->this_look > silence_allowed(&d->receiver->domain->params.bounds))
+        d->awake = now;
 }
 
 /* One look at everything. *wake: when to look again. */
 static int decide_once(struct decider *d, uint64_t *wake)
 {
     struct sc_receiver *r = d->receiver;
-    if (sys_now() >= d->look_for_dead) {
-        d->look_for_dead = sys_now() + LIVENESS_NS;
-        bury_dead(d);
-    }
+    uint64_t now = sys_now();
+    note_pause(d, now);
+    look_after_one(d, now);
     int rc = view_is_current(&d->view) ? 0 : view_refresh(&d->view);
     if (rc)
         return rc;                                   /* lost or removed: the application is told */
@@ -414,12 +427,20 @@ static int decide_once(struct decider *d, uint64_t *wake)
     return 0;
 }
 
+/* What only this process lacks, files or memory, may be there again in the next round. The application
+ * is told: a receiver that does not vote counts against the quorum. */
 static void *decide_every_poll(void *argument)
 {
     struct decider *d = argument;
-    uint64_t wake;
-    while (!LOAD_ACQUIRE(&d->stop) && decide_once(d, &wake) == 0)
+    while (!LOAD_ACQUIRE(&d->stop)) {
+        uint64_t wake = sys_now() + d->receiver->domain->params.bounds.poll_ns;
+        int rc = decide_once(d, &wake);
+        if (rc == SC_LOST || rc == SC_REMOVED)       /* the application finds that out by itself */
+            break;
+        if (rc)
+            STORE_RELEASE(&d->error, rc);
         sys_sleep_until(wake);
+    }
     return NULL;
 }
 
@@ -464,7 +485,7 @@ int decider_start(struct sc_receiver *r)
     if (!d)
         return -ENOMEM;
     d->receiver = r;
-    d->this_look = sys_now();
+    d->this_look = d->awake = sys_now();
     d->pending = calloc(slots, sizeof *d->pending);
     d->outcome = calloc(slots, sizeof *d->outcome);
     for (uint32_t lane = 0; lane < r->domain->params.senders; lane++)
@@ -518,6 +539,9 @@ int pick_timing(struct sc_receiver *r, struct run *run)
     uint64_t violations = EXCHANGE(&r->decider->violations, 0);
     if (violations)
         receiver_count(r, STAT_VIOLATIONS, violations);
+    int error = EXCHANGE(&r->decider->error, 0);
+    if (error)
+        return error;
     for (;;) {
         r->now = clock_before_loads();
         for (uint32_t lane = 0; lane < r->domain->params.senders; lane++) {

@@ -261,11 +261,10 @@ static int anyone_making(struct view *view)
 }
 
 /* Waits for the lane's sender to finish; ends its operation when it is overdue. */
-static int wait_lane(struct view *view, uint32_t lane)
+static int wait_lane(struct view *view, uint32_t lane, uint64_t overdue)
 {
-    const struct sc_bounds *b = &view->domain->params.bounds;
     struct place where = lane_place(lane, offsetof(struct sender_record, intent));
-    uint64_t overdue = sys_now() + b->send_ns + b->epsilon_ns, intent;
+    uint64_t intent;
     for (;;) {
         int rc = greatest(view, where, &intent);
         if (rc || (intent & 1))
@@ -276,11 +275,15 @@ static int wait_lane(struct view *view, uint32_t lane)
     }
 }
 
+/* One moment at which all are overdue: everybody stands still meanwhile, and ends a freeze that
+ * lasts longer than a few Δs, so many stopped senders must not cost a Δs each. */
 static int wait_quiet(struct view *view, uint64_t deadline)
 {
+    const struct sc_bounds *b = &view->domain->params.bounds;
+    const uint64_t overdue = sys_now() + b->send_ns + b->epsilon_ns;
     int rc = 0;
     for (uint32_t lane = 0; rc == 0 && lane < view->domain->params.senders; lane++)
-        rc = wait_lane(view, lane);
+        rc = wait_lane(view, lane, overdue);
     while (rc == 0 && (rc = anyone_making(view)) > 0) {
         if (sys_now() >= deadline)
             return SC_FROZEN;
@@ -313,8 +316,11 @@ static int make_segment(struct view *view, int serial, struct copy *out)
         return -errno;
     fixed.serial = (uint64_t)serial;
     segment_unlink(d->name, fixed.serial);           /* left by a replacer that died */
-    return segment_create(&fixed, extent_pages(taken) * PAGE_BYTES, st.st_mode, (int64_t)st.st_gid,
-                          out);
+    rc = segment_create(&fixed, extent_pages(taken) * PAGE_BYTES, st.st_mode, (int64_t)st.st_gid, out);
+    /* Made by root, or by somebody of the group, it would keep out its members, or its remover. */
+    if (rc == 0 && (rc = segment_give_to(out, (uint32_t)st.st_uid)))
+        segment_close(out);
+    return rc == -EPERM ? SC_NOT_OWNER : rc;         /* nor may everybody give it to the group */
 }
 
 static int freeze_and_copy(struct view *view, struct copy *new_copy, uint64_t deadline)

@@ -99,6 +99,19 @@ int segment_create(const struct segment_fixed *fixed, uint64_t bytes, uint32_t m
     return 0;
 }
 
+/* /dev/shm is sticky: only a segment's owner may take its name away. */
+int segment_give_to(struct copy *copy, uint32_t user_id)
+{
+    struct stat now;
+    if (fstat(copy->fd, &now) != 0)
+        return -errno;
+    if (now.st_uid == user_id)
+        return 0;
+    return fchown(copy->fd, (uid_t)user_id, (gid_t)-1) == 0 ? 0
+           : errno == EPERM                                 ? SC_NOT_OWNER
+                                                            : -errno;
+}
+
 int segment_link(const char *domain, struct copy *copy)
 {
     char from[64], to[PATH_BYTES];

@@ -89,21 +89,32 @@ int sc_sender_open(sc_domain *d, uint64_t deadline, sc_sender **out)
 
 uint64_t sc_sender_id(sc_sender *s) { return (uint64_t)incarnation(s) << 8 | s->lane; }
 
+static void leave(struct sc_sender *s)
+{
+    s->view.deadline = NULL;
+    turn_give(&s->turn);
+}
+
 static int enter(struct sc_sender *s, uint64_t *deadline)
 {
     if (s->fork_generation != sys_fork_generation())
         return SC_FORKED;
     int rc = turn_take(&s->turn, deadline);
-    return rc == SC_TIMEOUT ? SC_FULL : rc;
+    if (rc)
+        return rc == SC_TIMEOUT ? SC_FULL : rc;
+    s->view.deadline = deadline;
+    if (s->in_doubt && (rc = sender_settle(s)))      /* nothing new before the last one is over */
+        leave(s);
+    return rc;
 }
 
-static void leave(struct sc_sender *s) { turn_give(&s->turn); }
-
-static void detach_boxes(struct sc_sender *s)
+void sender_detach(struct sc_sender *s)
 {
     for (int box = 0; box < SC_MAILBOXES_MAX; box++)
-        if (s->lanes[box].attached)
+        if (s->lanes[box].attached) {
+            s->lanes[box].attached = false;
             COUNT_DOWN(&s->domain->boxes[box].users);
+        }
 }
 
 /* The last turn is never given back: whoever waits for it or comes later gets SC_CLOSED and touches
@@ -117,9 +128,11 @@ int sc_sender_close(sc_sender *s)
     if (s->loan.active)
         COUNT_DOWN(&s->domain->leases);
     int rc = view_refresh(&s->view);
+    if (rc == 0 && s->in_doubt)
+        rc = sender_settle(s);
     if (rc == 0)
         rc = owner_release(&s->view, &s->owner);
-    detach_boxes(s);
+    sender_detach(s);
     return rc;
 }
 
@@ -322,6 +335,10 @@ static int run(struct sc_sender *s, const struct operation *op, struct sc_receip
         rc = s->domain->params.protocol == SC_EAGER ? operation_eager(s, op, &ts)
                                                     : operation_timed(s, op, &ts);
     count_outcome(s, op, ts, rc);
+    if (rc == SC_UNDECIDED) {
+        *out = s->last_open.receipt;
+        s->sequence = out->sequence + (s->in_doubt ? op->count : 1);
+    }
     if (rc)
         return rc;
     *out = (struct sc_receipt){ts, s->sequence, position};

@@ -81,7 +81,41 @@ static int decide(struct sc_sender *s, enum decision *decided)
     return rc;
 }
 
-int operation_eager(struct sc_sender *s, const struct operation *op, uint64_t *ts)
+/* Ends the operation that an error cut short, as anyone may (resolve.c). Its slots may be taken, so
+ * the lanes' ends are looked for anew. */
+int sender_settle(struct sc_sender *s)
+{
+    struct place cell = lane_place(s->lane, offsetof(struct sender_record, cell));
+    uint64_t value;
+    int rc = view_refresh(&s->view);
+    if (rc == 0)
+        rc = resolve_lane(&s->view, s->lane, true);
+    if (rc == 0)
+        rc = settle(&s->view, cell, AGE_CELL, &value);
+    if (rc)
+        return rc;
+    s->in_doubt = false;
+    s->last_open.decided = value == cell_make(s->op, ACCEPT) ? ACCEPT : REJECT;
+    sender_detach(s);
+    return 0;
+}
+
+/* An error of this process, such as too many open files, in the middle of the walk: whoever met our
+ * proposal may accept the message. It is ended here and now, or, if that fails too, before this handle does
+ * anything else. */
+static int cut_short(struct sc_sender *s, const struct operation *op, uint64_t ts, int error)
+{
+    int box = __builtin_ctzll(op->boxes);
+    s->last_open = (struct undecided){
+        .receipt = {ts, s->sequence, s->lanes[box].position}, .box = box};
+    s->in_doubt = true;
+    if (sender_settle(s))
+        return error == SC_LOST || error == SC_REMOVED ? error : SC_UNDECIDED;
+    return s->last_open.decided == ACCEPT ? 0 : SC_REJECTED;
+}
+
+/* *begun: an error came after the first proposal. */
+static int operate(struct sc_sender *s, const struct operation *op, uint64_t *ts, bool *begun)
 {
     enum decision decided;
     uint64_t config = s->view.config;
@@ -96,6 +130,7 @@ int operation_eager(struct sc_sender *s, const struct operation *op, uint64_t *t
     }
     *ts = stamp(s, op->count);
     write_headers(s, op, *ts);
+    *begun = true;
     if ((rc = decide(s, &decided)))
         return rc;
     if (decided == ACCEPT) {
@@ -105,4 +140,11 @@ int operation_eager(struct sc_sender *s, const struct operation *op, uint64_t *t
     }
     finish(s, op->boxes);
     return decided == ACCEPT ? 0 : SC_REJECTED;
+}
+
+int operation_eager(struct sc_sender *s, const struct operation *op, uint64_t *ts)
+{
+    bool begun = false;
+    int rc = operate(s, op, ts, &begun);
+    return begun && rc && rc != SC_REJECTED ? cut_short(s, op, *ts, rc) : rc;
 }

@@ -39,8 +39,10 @@ int intent_raise(struct sc_sender *s, const struct operation *op)
         if (view_is_current(&s->view) && !config_frozen(s->view.config))
             return 0;
         int rc = view_refresh(&s->view);
-        if (rc)
+        if (rc) {
+            intent_lower(s);
             return rc;
+        }
         if (config_frozen(s->view.config)) {
             intent_lower(s);
             if ((rc = view_wait_thawed(&s->view, pin(op->deadline))))

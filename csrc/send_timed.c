@@ -90,29 +90,44 @@ static int conclude(struct sc_sender *s, int box, uint64_t position, enum decisi
     uint64_t violations = 0;
     if (s->domain->params.protocol == SC_CRASH)
         return crash_decide(&s->view, box, s->lane, position, d, &violations);
-    int rc = timing_conclude(&s->view, box, s->lane, position);
+    int rc = timing_conclude(&s->view, box, s->lane, position, true);
     *d = look(s, box, position);
     return rc == -EAGAIN ? 0 : rc;
 }
 
-/* A late sender learns its message's fate; if need be it sees to it that there is one. */
-static int ask_outcome(struct sc_sender *s, int box, uint64_t position, uint64_t receivers)
+/* What was decided on the message, UNDECIDED while it is open. When its receivers have had their time,
+ * its sender sees to it that there is a decision. */
+static int ask(struct sc_sender *s, int box, uint64_t position, uint64_t overdue, enum decision *d)
+{
+    int rc = view_is_current(&s->view) ? 0 : view_refresh(&s->view);
+    *d = rc ? UNDECIDED : look(s, box, position);
+    if (rc == 0 && *d == UNDECIDED && sys_now() >= overdue)
+        rc = conclude(s, box, position, d);
+    return rc;
+}
+
+/* A late sender learns its message's fate, if it is decided before the deadline. */
+static int ask_outcome(struct sc_sender *s, int box, uint64_t position, uint64_t receivers,
+                       uint64_t ts, uint64_t *pinned)
 {
     const struct sc_bounds *b = &s->domain->params.bounds;
-    uint64_t patience = b->expiry_ns + b->send_ns + b->receive_ns + 2 * b->epsilon_ns;
-    uint64_t overdue = receivers ? sys_now() + patience : 0;
-    enum decision d;
-    while ((d = look(s, box, position)) == UNDECIDED) {
-        int rc = view_is_current(&s->view) ? 0 : view_refresh(&s->view);
-        if (rc == 0 && sys_now() >= overdue)
-            rc = conclude(s, box, position, &d);
-        if (rc)
-            return rc;
+    uint64_t overdue = receivers ? sys_now() + quorum_patience(b) : 0;
+    const uint64_t deadline = pin(pinned);
+    for (;;) {
+        enum decision d;
+        int rc = ask(s, box, position, overdue, &d);
         if (d != UNDECIDED)
-            break;
-        sys_sleep_until(sys_now() + OUTCOME_POLL_NS);
+            return d == ACCEPT ? 0 : SC_REJECTED;
+        if (rc == SC_LOST || rc == SC_REMOVED)
+            return rc;
+        uint64_t now = sys_now();
+        if (rc || now >= deadline) {                 /* an error of this process changes nothing */
+            s->last_open = (struct undecided){
+                .receipt = {ts, s->sequence, position}, .box = box, .overdue = overdue};
+            return SC_UNDECIDED;
+        }
+        sys_sleep_until(now + OUTCOME_POLL_NS < deadline ? now + OUTCOME_POLL_NS : deadline);
     }
-    return d == ACCEPT ? 0 : SC_REJECTED;
 }
 
 /* D := undefined, unless this sender is so late that receivers have begun to decide here: what they
@@ -175,38 +190,63 @@ static int send_one(struct sc_sender *s, const struct operation *op, int box, ui
     FENCE_SEQ_CST();                                         /* [W1] in wait.c */
     ring_receivers(&s->view, box);
     if (rc == 0 && clock_from(sys_now()) > *ts + s->domain->params.bounds.send_ns)
-        rc = ask_outcome(s, box, position, to);
+        rc = ask_outcome(s, box, position, to, *ts, op->deadline);
+    return rc;
+}
+
+static bool is_last_open(const struct sc_sender *s, const struct sc_receipt *receipt)
+{
+    return receipt->timestamp && receipt->timestamp == s->last_open.receipt.timestamp;
+}
+
+/* `eager` decides before send returns, unless it was cut short. */
+static int outcome_eager(struct sc_sender *s, const struct sc_receipt *receipt, enum decision *d)
+{
+    int rc = s->in_doubt ? sender_settle(s) : 0;
+    bool was_open = is_last_open(s, receipt);
+    *d = rc ? UNDECIDED : was_open ? s->last_open.decided : ACCEPT;
     return rc;
 }
 
 /* What was decided on a message sent earlier; UNDECIDED while it is open. */
-static int outcome_of(struct sc_sender *s, int box, uint64_t position, enum decision *d)
+static int outcome_of(struct sc_sender *s, int box, const struct sc_receipt *receipt,
+                      enum decision *d)
 {
-    if (!s->lanes[box].attached || position >= s->lanes[box].position ||
+    if (s->domain->params.protocol == SC_EAGER)
+        return outcome_eager(s, receipt, d);
+    uint64_t position = receipt->position;
+    bool was_open = is_last_open(s, receipt);
+    if (was_open)
+        box = s->last_open.box;
+    if (box < 0 || box >= SC_MAILBOXES_MAX || !s->lanes[box].attached ||
+        position >= s->lanes[box].position ||
         s->lanes[box].position - position > s->domain->boxes[box].params.capacity)
         return SC_INVALID;                                   /* never sent, or too long ago */
-    int rc = view_is_current(&s->view) ? 0 : view_refresh(&s->view);
-    *d = rc ? UNDECIDED : look(s, box, position);
-    return rc;
+    return ask(s, box, position, was_open ? s->last_open.overdue : FOREVER, d);
 }
 
-/* `eager` decides before send returns, so there is nothing to ask. */
-int sc_confirm(sc_sender *s, int box, uint64_t position, uint64_t deadline)
+int sc_sender_undecided(sc_sender *s, struct sc_receipt *out)
+{
+    *out = s->last_open.receipt;
+    return 0;
+}
+
+int sc_confirm(sc_sender *s, int box, const struct sc_receipt *receipt, uint64_t deadline)
 {
     if (s->fork_generation != sys_fork_generation())
         return SC_FORKED;
-    if (s->domain->params.protocol == SC_EAGER)
-        return 0;
-    if (box < 0 || box >= SC_MAILBOXES_MAX)
-        return SC_INVALID;
     deadline = absolute(deadline);
     for (;;) {
         enum decision d = UNDECIDED;
         int rc = turn_take(&s->turn, &deadline);
         if (rc)
             return rc;
-        rc = outcome_of(s, box, position, &d);
+        s->view.deadline = &deadline;
+        rc = outcome_of(s, box, receipt, &d);
+        s->view.deadline = NULL;
         turn_give(&s->turn);
+        if (rc == SC_FROZEN)                                 /* for longer than the deadline */
+            return SC_TIMEOUT;
         if (rc || d != UNDECIDED)
             return rc ? rc : d == ACCEPT ? 0 : SC_REJECTED;
         if (sys_now() >= deadline)
@@ -225,8 +265,10 @@ int operation_timed(struct sc_sender *s, const struct operation *op, uint64_t *f
     int rc = wait_removable(s, box, op->count, op->deadline);
     if (rc)
         return rc;
+    uint64_t patient = FOREVER;                      /* nobody can come again in the middle of a batch */
+    uint64_t *deadline = op->count > 1 && is_hurried(*op->deadline) ? &patient : op->deadline;
     for (uint32_t i = 0; i < op->count; i++) {
-        struct operation one = {op->boxes, &op->parts[i], 1, op->deadline, op->in_place};
+        struct operation one = {op->boxes, &op->parts[i], 1, deadline, op->in_place};
         uint64_t ts = 0;
         s->sequence += i;
         rc = send_one(s, &one, box, &ts);

@@ -8,6 +8,14 @@
 enum sender_stat { STAT_OPERATIONS, STAT_SENT, STAT_SENT_BYTES, STAT_REJECTED, STAT_FULL,
                    STAT_LATE, STAT_SEND_WORST_NS };
 
+/* A send whose outcome was open when its time was over. */
+struct undecided {
+    struct sc_receipt receipt;
+    int box;                                         /* the lowest */
+    uint64_t overdue;                                /* true time: then its sender sees to it */
+    enum decision decided;
+};
+
 struct sc_sender {
     struct sc_domain *domain;
     uint32_t fork_generation;
@@ -24,6 +32,8 @@ struct sc_sender {
     bool raise_late, was_late;
     struct overruns overruns;
     uint64_t histogram[HISTOGRAM_WORDS];             /* of completion times */
+    bool in_doubt;                                   /* `eager`: operation `op` was cut short */
+    struct undecided last_open;                      /* of the last SC_UNDECIDED */
     uint32_t payload_crc[SC_BATCH_MAX];
     struct sc_part packed[SC_BATCH_MAX];
     struct {
@@ -48,6 +58,8 @@ int sender_histogram_read(struct view *view, uint32_t lane, uint64_t *out); /* s
 int intent_raise(struct sc_sender *s, const struct operation *op);
 void intent_lower(struct sc_sender *s);
 int operation_eager(struct sc_sender *s, const struct operation *op, uint64_t *ts);
+int sender_settle(struct sc_sender *s);
+void sender_detach(struct sc_sender *s);             /* from its mailboxes: where they end is not sure */
 int operation_timed(struct sc_sender *s, const struct operation *op, uint64_t *ts);
 
 static inline uint32_t incarnation(const struct sc_sender *s)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import grp
+import sys
 import weakref
 from collections.abc import Iterator
 from typing import Any, Self
@@ -104,6 +107,18 @@ def create_box(
     return check(code, name)
 
 
+_open: weakref.WeakSet[Segments] = weakref.WeakSet()
+
+
+@atexit.register
+def close_at_exit() -> None:
+    """Gives back every place. Nothing is freed: a daemon thread may be inside a call, or come
+    into one, until the process has ended."""
+    for segments in list(_open):
+        with contextlib.suppress(Exception):
+            segments.close()
+
+
 class Segments:
     """The segments of one domain, mapped.
 
@@ -117,6 +132,14 @@ class Segments:
         self.handle = handle
         self.is_open = True
         self._users: weakref.WeakSet[Any] = weakref.WeakSet()
+        # Do sends and receives wait out bounds, even when nothing keeps them?
+        self.waits = self._protocol() != lib.SC_EAGER
+        _open.add(self)
+
+    def _protocol(self) -> int:
+        params = new("struct sc_domain_params *")
+        check(lib.sc_domain_params(self.handle, params), self.name)
+        return int(params.protocol)
 
     def use(self, user: Any) -> None:
         self._users.add(user)
@@ -132,12 +155,8 @@ class Segments:
         return self.handle
 
     def __del__(self) -> None:
-        lib.sc_domain_close(self.handle)
-
-    @property
-    def waits(self) -> bool:
-        """Do sends and receives wait out bounds, even when nothing keeps them?"""
-        return bool(self.params.protocol != lib.SC_EAGER)
+        if not sys.is_finalizing():  # see close_at_exit
+            lib.sc_domain_close(self.handle)
 
     # What concerns all copies.
 

@@ -150,5 +150,10 @@ def _function(name: str) -> int:
 
 
 connect(
-    _function("sc_send_many"), _function("sc_receive_many"), _function("sc_now"), Receipt, Message
+    _function("sc_send_many"),
+    _function("sc_receive_many"),
+    _function("sc_confirm"),
+    _function("sc_now"),
+    Receipt,
+    Message,
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from shmcast._fast import SendingEnd
 from shmcast._native import ffi, lib
-from shmcast.errors import MailboxFull, error_from
+from shmcast.errors import Undecided, error_from
 from shmcast.mailbox.core import (
     DEFAULT_DEADLINE,
     Closing,
@@ -34,10 +34,11 @@ if TYPE_CHECKING:
 _receipt_words = Struct("3Q").unpack_from
 _loan = lib.sc_loan  # looked up once, not at every call
 _loan_send = lib.sc_loan_send
+_AT_ONCE = 1 << 62 | 1  # a time long past, SC_UNCOUNTED: the core looks once and does not wait
 
 
 def _free(sender: Any, segments: Segments) -> None:
-    """At the latest when the program ends. The segments are named so that they go after it."""
+    """When nobody refers to it any more. The segments are named so that they go after it."""
     lib.sc_sender_free(sender)
 
 
@@ -91,7 +92,7 @@ class _LoanBlock:
         receipt = new("struct sc_receipt *")
         code = _loan_send(sender._handle(), self._size, self._deadline, receipt)
         if code:
-            raise error_from(code, sender.name)
+            raise sender._error(code)
         self._loan.receipt = Receipt(*_receipt_words(ffi.buffer(receipt)))
 
 
@@ -121,6 +122,7 @@ class Sender(SendingEnd, Closing):
         self._loan_out = new("void **")
         self._known: dict[str, int] = {}
         self._freed = weakref.finalize(self, _free, self._sender, segments)
+        self._freed.atexit = False  # daemon threads still run then: see close_at_exit
         segments.use(self)
 
     @property
@@ -174,7 +176,15 @@ class Sender(SendingEnd, Closing):
         if code == lib.SC_REMOVED:
             self._known.clear()
             self._boxes = 0  # the place may be another mailbox's by now
-        raise error_from(code, self.name)
+        raise self._error(code)
+
+    def _error(self, code: int) -> Exception:
+        error = error_from(code, self.name)
+        if isinstance(error, Undecided) and self._sender is not None:
+            receipt = new("struct sc_receipt *")
+            lib.sc_sender_undecided(self._sender, receipt)
+            error.receipt = Receipt(*_receipt_words(ffi.buffer(receipt)))
+        return error
 
     def send_many(
         self,
@@ -206,11 +216,11 @@ class Sender(SendingEnd, Closing):
         return overruns_of(lib.sc_sender_overruns, self._handle(), self.name)
 
     def confirm(self, receipt: Receipt, *, timeout: float | None = None) -> None:
-        """In `crash` and `timing`, waits until the receivers have decided; raises Rejected."""
-        if self._box is None:
-            return
-        code = lib.sc_confirm(self._handle(), self._box, receipt.position, deadline_in(timeout))
-        check(code, self.name)
+        """In `crash` and `timing`, waits until the receivers have decided; raises Rejected. In any
+        protocol it tells of a send that ended with Undecided, whose error holds the receipt."""
+        words = new("struct sc_receipt *", tuple(receipt))
+        box = -1 if self._box is None else self._box
+        check(lib.sc_confirm(self._handle(), box, words, deadline_in(timeout)), self.name)
 
     async def asend(
         self,
@@ -220,13 +230,28 @@ class Sender(SendingEnd, Closing):
         to: str | Iterable[str] | None = None,
     ) -> Receipt:
         """Like send(), without blocking the event loop: a send takes a microsecond unless the lane
-        is full, and only then a thread waits."""
-        try:
-            return self.send(data, timeout=0, to=to)
-        except MailboxFull:
-            import asyncio
+        is full, or a copy is being replaced, and only then a thread waits. In `crash` and `timing`,
+        which may have to wait out bounds, a thread always does."""
+        if not self._segments.waits:
+            receipt = self._send_at_once(data, to)
+            if receipt is not None:
+                return receipt
+        import asyncio
 
-            return await asyncio.to_thread(self.send, data, timeout=timeout, to=to)
+        return await asyncio.to_thread(self.send, data, timeout=timeout, to=to)
+
+    def _send_at_once(self, data: bytes, to: str | Iterable[str] | None) -> Receipt | None:
+        """None if it would have to wait; that does not count as a full lane."""
+        boxes = (self._boxes if to is None else 0) or self._destinations(to)
+        receipt = new("struct sc_receipt *")
+        whole = memoryview(cast(Any, data))
+        payload = ffi.from_buffer(whole if whole.c_contiguous else whole.tobytes())
+        code = lib.sc_send(self._handle(), boxes, payload, len(payload), _AT_ONCE, receipt)
+        if code in (lib.SC_FULL, lib.SC_FROZEN):
+            return None
+        if code:
+            self._fail(code)
+        return Receipt(*_receipt_words(ffi.buffer(receipt)))
 
     def close(self) -> None:
         """Gives the lane back. The memory goes with the last reference: a thread may be inside."""

@@ -16,15 +16,16 @@
 
 #include <string.h>
 
-/* connect(send_many, receive_many, now, Receipt, Message), once: addresses and classes. */
+/* connect(send_many, receive_many, confirm, now, Receipt, Message), once: addresses and classes. */
 static PyObject *connect(PyObject *module, PyObject *args)
 {
     (void)module;
-    PyObject *send, *receive, *now, *receipt, *message;
-    if (!PyArg_ParseTuple(args, "OOOOO", &send, &receive, &now, &receipt, &message))
+    PyObject *send, *receive, *confirm, *now, *receipt, *message;
+    if (!PyArg_ParseTuple(args, "OOOOOO", &send, &receive, &confirm, &now, &receipt, &message))
         return NULL;
     *(void **)&core.send = address(send);
     *(void **)&core.receive = address(receive);
+    *(void **)&core.confirm = address(confirm);
     *(void **)&core.now = address(now);
     if (PyErr_Occurred())
         return NULL;

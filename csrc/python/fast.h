@@ -28,6 +28,7 @@ struct core {
     int (*send)(sc_sender *, uint64_t, const struct sc_part *, uint32_t, uint64_t,
                 struct sc_receipt *);
     int (*receive)(sc_receiver *, void *, uint64_t, uint64_t, struct sc_message *, uint32_t);
+    int (*confirm)(sc_sender *, int, const struct sc_receipt *, uint64_t);
     uint64_t (*now)(void);
     PyObject *receipt_type, *message_type;
     newfunc new_tuple;

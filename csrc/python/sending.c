@@ -13,6 +13,24 @@ struct sender {
     bool waits;                                      /* the protocol waits inside of a send */
 };
 
+/* A slice of the time was over, and the message sent but not decided. */
+static int await_decision(sc_sender *handle, uint64_t end, const struct sc_receipt *receipt)
+{
+    for (;;) {
+        uint64_t now = core.now();
+        if (now >= end)
+            return SC_UNDECIDED;
+        int rc;
+        Py_BEGIN_ALLOW_THREADS
+        rc = core.confirm(handle, -1, receipt, now + SLICE_NS < end ? now + SLICE_NS : end);
+        Py_END_ALLOW_THREADS
+        if (rc != SC_TIMEOUT)
+            return rc;
+        if (PyErr_CheckSignals())
+            return SIGNALLED;
+    }
+}
+
 /* 0, a negative code, or SIGNALLED. */
 static int send_parts(struct sender *s, uint64_t boxes, const struct sc_part *parts, uint32_t count,
                       uint64_t bytes, uint64_t wait_ns, struct sc_receipt *out)
@@ -37,7 +55,7 @@ static int send_parts(struct sender *s, uint64_t boxes, const struct sc_part *pa
         if (PyErr_CheckSignals())
             return SIGNALLED;
     }
-    return rc;
+    return rc == SC_UNDECIDED ? await_decision(handle, end, out) : rc;
 }
 
 static PyObject *receipt_of(PyObject *self, int rc, const struct sc_receipt *receipt)

@@ -10,6 +10,7 @@ from shmcast.errors import (
     Corrupt,
     DeadlineMissed,
     Incompatible,
+    LeftEarly,
     MailboxFull,
     MailboxLost,
     MessageTooLarge,
@@ -18,6 +19,7 @@ from shmcast.errors import (
     PeerDead,
     Rejected,
     ShmcastError,
+    Undecided,
 )
 from shmcast.mailbox.core import CopyState, Late, Overrun, Protocol
 from shmcast.mailbox.domain import Domain
@@ -44,6 +46,7 @@ __all__ = [
     "Domain",
     "Incompatible",
     "Late",
+    "LeftEarly",
     "Loan",
     "Mailbox",
     "MailboxFull",
@@ -60,6 +63,7 @@ __all__ = [
     "Rejected",
     "Sender",
     "ShmcastError",
+    "Undecided",
     "View",
     "Wait",
 ]

@@ -47,6 +47,7 @@ def messages_of(payloads: tuple[bytes, ...], words: bytes, /) -> list[Message]: 
 def connect(
     send_many: int,
     receive_many: int,
+    confirm: int,
     now: int,
     receipt: type[Receipt],
     message: type[Message],

@@ -1,13 +1,15 @@
 """The one tree of errors. Each has one meaning, and its text names the next step.
 
-Nothing is half-done after an error: a message is delivered by every receiver or by none. Only a
-batch of `crash` or `timing` is sent message by message: the first few may have been sent.
+Nothing is half-done after an error: a message is delivered by every receiver or by none. After
+Undecided it is not known yet which, after any other error of a send it is by none. Only a batch of
+`crash` or `timing` is sent message by message: the first few may have been sent.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+from typing import Any
 
 
 class ShmcastError(Exception):
@@ -28,6 +30,22 @@ class Rejected(ShmcastError):
 
 class DeadlineMissed(ShmcastError):
     """A time bound was broken: the outcome is still decided, and the text says which."""
+
+
+class Undecided(DeadlineMissed):
+    """Sent, but not decided when the time was over. It is decided alike for everyone: `receipt` is
+    what Sender.confirm takes to tell."""
+
+    receipt: Any = None  # a shmcast.Receipt
+
+
+class LeftEarly(ShmcastError, TimeoutError):
+    """leave() ended before everything older was received; the receiver is closed. `messages` holds
+    what had been received."""
+
+    def __init__(self, text: str, messages: list[Any]) -> None:
+        super().__init__(text)
+        self.messages = messages
 
 
 class MailboxFull(ShmcastError):
@@ -108,6 +126,14 @@ _MEANINGS: dict[int, tuple[type[Exception], str]] = {
     -1021: (
         DeadlineMissed,
         "done, but later than its bound; nothing is lost, go on: see overruns() and stats()",
+    ),
+    -1022: (
+        NotPermitted,
+        "a new copy must belong to the mailbox's owner: let the owner, or root, replace it",
+    ),
+    -1023: (
+        Undecided,
+        "sent, but not decided yet: ask Sender.confirm(error.receipt), and do not send it again",
     ),
     -1019: (DeadlineMissed, "a copy was being replaced for longer than the deadline: try again"),
 }

@@ -354,7 +354,7 @@ static void a_late_decision_leaves_a_later_message_alone(void)
         enum decision decided;
         uint64_t violations = 0;
         if (protocol == SC_TIMING)
-            CHECK(timing_conclude(&view, 0, LANE, EARLY) == 0);
+            CHECK(timing_conclude(&view, 0, LANE, EARLY, true) == 0);
         else
             CHECK(crash_decide(&view, 0, LANE, EARLY, &decided, &violations) == 0 &&
                   decided == REJECT && violations == 0);

@@ -183,7 +183,8 @@ static void ask_for_promises(struct world *w)
     for (int i = 0; i < w->promised; i++) {
         const struct promise *p = &w->promises[i];
         uint64_t begun = op_begin(w, "ask whether a message was accepted");
-        int rc = sc_confirm(p->sender, p->box, p->position, PATIENCE);
+        int rc = sc_confirm(p->sender, p->box, &(struct sc_receipt){.position = p->position},
+                            PATIENCE);
         op_end(w, begun);
         if (rc == SC_REJECTED) {
             note_noise(w->n, "a survivor's message was decided against");

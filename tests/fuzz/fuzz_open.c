@@ -125,7 +125,7 @@ static void send_some(struct sc_domain *d)
     if (fuzz_rc(sc_sender_open(d, WITHIN_MS(5), &s)))
         return;
     if (fuzz_rc(sc_send(s, 1, "anything", 9, WITHIN_MS(5), &receipt)) == 0)
-        fuzz_rc(sc_confirm(s, 0, receipt.position, WITHIN_MS(5)));
+        fuzz_rc(sc_confirm(s, 0, &receipt, WITHIN_MS(5)));
     fuzz_rc(sc_send_many(s, 1, parts, 3, WITHIN_MS(5), &receipt));
     if (fuzz_rc(sc_loan(s, 0, 16, WITHIN_MS(5), &lent)) == 0) {
         memset(lent, 7, 16);

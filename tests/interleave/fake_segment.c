@@ -76,6 +76,12 @@ int segment_create(const struct segment_fixed *fixed, uint64_t bytes, uint32_t m
     return 0;
 }
 
+int segment_give_to(struct copy *copy, uint32_t user_id)
+{
+    (void)copy, (void)user_id;
+    return 0;
+}
+
 static int named(uint64_t serial)
 {
     for (int s = 0; s < SEGMENTS_MAX; s++)

@@ -141,8 +141,8 @@ HUNTED = [
     ),
     hunted(
         "replacer-does-not-wait-for-intents", "consensus", "eager-replace-copy",
-        Edit("replace.c", "    for (uint32_t lane = 0; rc == 0 && lane < view->domain->params.senders; lane++)\n        rc = wait_lane(view, lane);",
-             "    (void)wait_lane;"),
+        Edit("replace.c", "    for (uint32_t lane = 0; rc == 0 && lane < view->domain->params.senders; lane++)\n        rc = wait_lane(view, lane, overdue);",
+             "    (void)wait_lane, (void)overdue;"),
     ),
     hunted(
         "crash-without-waiting-for-the-sender", "validity", "crash-1x2",

@@ -245,7 +245,7 @@ def test_a_small_shared_memory_that_fills_up_leaves_the_mailbox_usable(start: St
 
 def test_every_code_of_the_core_has_a_meaning_and_a_next_step() -> None:
     codes = [getattr(lib, n) for n in dir(lib) if n.startswith("SC_") and getattr(lib, n) < -1000]
-    assert len(codes) == 21
+    assert len(codes) == 23
     for code in codes:
         error = shmcast.errors.error_from(code, "box")
         assert "box: " in str(error)

@@ -1,0 +1,328 @@
+/* test_seams.c: errors that come between two steps of the core. Functions of the core and of the C
+ * library are wrapped by the linker, so that they fail, or something else happens, at just that moment.
+ * Run by tests/unit/mailbox/test_seams.py, once per test:
+ *
+ *   test_seams NAME      0 if it holds; says what does not
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core.h"
+
+#define CHECK(what)                                                                  \
+    do {                                                                             \
+        if (!(what)) {                                                               \
+            fprintf(stderr, "%s:%d: does not hold: %s\n", __func__, __LINE__, #what); \
+            exit(1);                                                                 \
+        }                                                                            \
+    } while (0)
+
+#define NOW (SC_UNCOUNTED | 1)
+#define PATIENCE_NS (30 * NS_PER_S)
+
+static char name[64];
+
+static sc_domain *new_domain(uint32_t copies, enum sc_protocol protocol, uint64_t bound_ns)
+{
+    struct sc_domain_params p = {.copies = copies, .senders = 16, .mailboxes = 1,
+                                 .protocol = protocol, .mode = 0600, .group_id = -1};
+    const struct sc_mailbox_params box = {.message_bytes = 64, .capacity = 4, .receivers = 4,
+                                          .checksum = 1};
+    p.bounds = (struct sc_bounds){.send_ns = bound_ns, .poll_ns = 1000000};
+    p.bounds.expiry_ns = 2 * bound_ns;
+    p.bounds.hold_ns = NS_PER_S;
+    sc_domain *d = NULL;
+    snprintf(name, sizeof name, "t%d-seams", (int)getpid());
+    CHECK(sc_domain_create(name, &p, &d) == 0);
+    CHECK(sc_mailbox_create(d, "box", &box) == 0);
+    return d;
+}
+
+static int next_text(sc_receiver *r, char *out, uint64_t deadline)
+{
+    struct sc_message m;
+    memset(out, 0, 64);
+    return sc_receive(r, out, 64, deadline, &m);
+}
+
+/* ---- a walk that ends in an error after its proposals ---- */
+
+static int failing_walks;
+
+int __real_agree_while_frozen(struct view *, struct place, enum age_shift, uint64_t, uint64_t *);
+int __wrap_agree_while_frozen(struct view *view, struct place where, enum age_shift shift,
+                              uint64_t proposal, uint64_t *decided);
+int __wrap_agree_while_frozen(struct view *view, struct place where, enum age_shift shift,
+                              uint64_t proposal, uint64_t *decided)
+{
+    int rc = __real_agree_while_frozen(view, where, shift, proposal, decided);
+    return failing_walks > 0 && failing_walks-- ? -EMFILE : rc;
+}
+
+struct ends { sc_domain *domain; sc_sender *sender; sc_receiver *receiver; };
+
+static struct ends open_ends(void)
+{
+    struct ends e = {.domain = new_domain(2, SC_EAGER, 1000000)};
+    CHECK(sc_sender_open(e.domain, NOW, &e.sender) == 0);
+    CHECK(sc_receiver_open(e.domain, 0, NOW, &e.receiver) == 0);
+    return e;
+}
+
+static void close_ends(struct ends *e)
+{
+    sc_sender_free(e->sender);
+    sc_receiver_free(e->receiver);
+    sc_domain_close(e->domain);
+}
+
+static void expect(struct ends *e, const char *text)
+{
+    char got[64];
+    CHECK(next_text(e->receiver, got, sys_now() + PATIENCE_NS) == 0);
+    CHECK(strcmp(got, text) == 0);
+}
+
+static void a_send_whose_walk_fails_once_is_ended_by_the_sender(void)
+{
+    struct ends e = open_ends();
+    struct sc_receipt receipt;
+    CHECK(sc_send(e.sender, 1, "a", 2, NOW, &receipt) == 0);
+    failing_walks = 1;
+    CHECK(sc_send(e.sender, 1, "b", 2, NOW, &receipt) == 0);
+    CHECK(sc_send(e.sender, 1, "c", 2, NOW, &receipt) == 0 && receipt.sequence == 2);
+    expect(&e, "a");
+    expect(&e, "b");
+    expect(&e, "c");
+    close_ends(&e);
+}
+
+/* The error goes on: the outcome is open, said so, and never overwritten by what comes next. */
+static void a_send_that_cannot_be_ended_is_undecided_until_it_can(void)
+{
+    struct ends e = open_ends();
+    struct sc_receipt open, told, next;
+    failing_walks = 2;
+    CHECK(sc_send(e.sender, 1, "a", 2, NOW, &open) == SC_UNDECIDED);
+    CHECK(sc_sender_undecided(e.sender, &told) == 0 && told.timestamp == open.timestamp);
+    failing_walks = 1;
+    CHECK(sc_send(e.sender, 1, "b", 2, NOW, &next) == -EMFILE);
+    CHECK(sc_send(e.sender, 1, "b", 2, NOW, &next) == 0);
+    CHECK(next.position == open.position + 1 && next.sequence == open.sequence + 1);
+    CHECK(sc_confirm(e.sender, 0, &open, NOW) == 0 && sc_confirm(e.sender, 0, &next, NOW) == 0);
+    expect(&e, "a");
+    expect(&e, "b");
+    close_ends(&e);
+}
+
+/* A receiver rejects it meanwhile: then nobody delivers it, and its sender is told. */
+static void an_undecided_send_that_others_end_is_told_by_confirm(void)
+{
+    struct ends e = open_ends();
+    struct sc_receipt open, next;
+    failing_walks = 2;
+    CHECK(sc_send(e.sender, 1, "a", 2, NOW, &open) == SC_UNDECIDED);
+    expect(&e, "a");                                 /* after its bound, by the receiver's own walk */
+    CHECK(sc_confirm(e.sender, -1, &open, NOW) == 0);
+    CHECK(sc_send(e.sender, 1, "b", 2, NOW, &next) == 0);
+    expect(&e, "b");
+    failing_walks = 2;
+    CHECK(sc_send(e.sender, 1, "c", 2, NOW, &open) == SC_UNDECIDED);
+    sc_sender_free(e.sender);                        /* ends it as well */
+    expect(&e, "c");
+    CHECK(sc_sender_open(e.domain, NOW, &e.sender) == 0);
+    close_ends(&e);
+}
+
+/* ---- a replacer that names a segment while the domain is removed ---- */
+
+static struct copy newcomer;
+
+int __real_segment_list(const char *domain, uint64_t *serials, int max);
+int __wrap_segment_list(const char *domain, uint64_t *serials, int max);
+int __wrap_segment_list(const char *domain, uint64_t *serials, int max)
+{
+    int count = __real_segment_list(domain, serials, max);
+    if (newcomer.table) {
+        CHECK(segment_link(domain, &newcomer) == 0);
+        segment_close(&newcomer);
+    }
+    return count;
+}
+
+static void a_removal_takes_along_what_is_named_meanwhile(void)
+{
+    sc_domain *d = new_domain(1, SC_EAGER, 1000000);
+    uint64_t serials[SERIALS_MAX];
+    struct segment_fixed fixed = d->fixed;
+    fixed.serial = 1;
+    CHECK(sc_domain_publish(d) == 0);
+    CHECK(segment_create(&fixed, fixed.table_bytes, 0600, -1, &newcomer) == 0);
+    CHECK(sc_domain_remove(name) == 0);
+    CHECK(__real_segment_list(name, serials, SERIALS_MAX) == 0);
+    sc_domain_close(d);
+}
+
+/* ---- a fork while another thread installs the handler ---- */
+
+static _Atomic bool hold, inside, forking, forked;
+
+static void pause_until(_Atomic bool *flag, uint64_t at_most_ns)
+{
+    for (uint64_t end = sys_now() + at_most_ns; !LOAD_ACQUIRE(flag) && sys_now() < end;)
+        sys_sleep_until(sys_now() + 100000);
+}
+
+int __real_sigaction(int number, const struct sigaction *action, struct sigaction *old);
+int __wrap_sigaction(int number, const struct sigaction *action, struct sigaction *old);
+int __wrap_sigaction(int number, const struct sigaction *action, struct sigaction *old)
+{
+    if (EXCHANGE(&hold, false)) {
+        STORE_RELEASE(&inside, true);
+        pause_until(&forking, PATIENCE_NS);
+        pause_until(&forked, 20000000);              /* it is not, if the fork waits for us */
+    }
+    return __real_sigaction(number, action, old);
+}
+
+static void say_forking(void) { STORE_RELEASE(&forking, true); }
+static void say_forked(void) { STORE_RELEASE(&forked, true); }
+
+static void *install(void *unused)
+{
+    CHECK(guard_install() == 0);
+    return unused;
+}
+
+static void a_fork_does_not_inherit_a_lock_that_nobody_will_open(void)
+{
+    pthread_t thread;
+    pthread_atfork(say_forking, say_forked, NULL);   /* the last one registered prepares first */
+    STORE_RELEASE(&hold, true);
+    CHECK(pthread_create(&thread, NULL, install, NULL) == 0);
+    pause_until(&inside, PATIENCE_NS);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(20);
+        _exit(guard_install() != 0);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    pthread_join(thread, NULL);
+}
+
+/* ---- many senders stopped in the middle of a send ---- */
+
+static uint64_t slept_ns;                            /* the clock runs on as far as anybody sleeps */
+static bool fast_time;
+
+uint64_t __real_sys_now(void);
+uint64_t __wrap_sys_now(void);
+uint64_t __wrap_sys_now(void) { return __real_sys_now() + slept_ns; }
+
+void __real_sys_sleep_until(uint64_t when);
+void __wrap_sys_sleep_until(uint64_t when);
+void __wrap_sys_sleep_until(uint64_t when)
+{
+    if (!fast_time)
+        __real_sys_sleep_until(when - slept_ns);
+    else if (when > __wrap_sys_now())
+        slept_ns += when - __wrap_sys_now();
+}
+
+static void many_stopped_senders_are_overdue_at_one_moment(void)
+{
+    enum { STOPPED = 12 };
+    const uint64_t bound_ns = 60 * NS_PER_S;         /* this machine's slowness is nothing beside it */
+    sc_domain *d = new_domain(2, SC_EAGER, bound_ns);
+    sc_sender *s[STOPPED];
+    CHECK(sc_domain_publish(d) == 0);
+    for (int i = 0; i < STOPPED; i++)
+        CHECK(sc_sender_open(d, NOW, &s[i]) == 0);
+    for (int i = 0; i < STOPPED; i++)                /* as if each had raised its intent */
+        for (int c = 0; c < 2; c++)
+            STORE_RELEASE(&sender_of(&d->copies[c], (uint32_t)i)->intent, seal(intent_busy(1)));
+    CHECK(sc_fault_poison(d, 0) == 0);
+    fast_time = true;
+    uint64_t before = __wrap_sys_now();
+    CHECK(sc_domain_replace(d, FOREVER) == 1);
+    CHECK(__wrap_sys_now() - before < 2 * bound_ns);
+    fast_time = false;
+    for (int i = 0; i < STOPPED; i++)
+        sc_sender_free(s[i]);
+    CHECK(sc_domain_remove(name) == 0);
+    sc_domain_close(d);
+}
+
+/* ---- a deciding thread that runs out of files ---- */
+
+static _Atomic int failing_refreshes;                /* of other threads than the application's */
+static pthread_t application;
+
+int __real_view_refresh(struct view *view);
+int __wrap_view_refresh(struct view *view);
+int __wrap_view_refresh(struct view *view)
+{
+    int left = LOAD_RELAXED(&failing_refreshes);
+    if (left > 0 && !pthread_equal(pthread_self(), application)) {
+        COUNT_DOWN(&failing_refreshes);
+        return -EMFILE;
+    }
+    return __real_view_refresh(view);
+}
+
+static void a_deciding_thread_tells_of_its_error_and_goes_on(void)
+{
+    sc_domain *d = new_domain(2, SC_TIMING, 50000000);
+    struct sc_receipt receipt;
+    sc_sender *s;
+    sc_receiver *r;
+    char got[64];
+    const uint64_t end = sys_now() + PATIENCE_NS;
+    application = pthread_self();
+    CHECK(sc_sender_open(d, NOW, &s) == 0 && sc_receiver_open(d, 0, NOW, &r) == 0);
+    STORE_RELEASE(&failing_refreshes, 40);         /* a round may look several times */
+    COUNT_UP(&guard_faults);                         /* every view looks again */
+    int rc, told = 0;
+    do
+        told += (rc = next_text(r, got, sys_now() + NS_PER_S / 100)) == -EMFILE;
+    while (sys_now() < end && (!told || LOAD_ACQUIRE(&failing_refreshes)));
+    CHECK(told);
+    do                                               /* rejected if this machine is too slow for it */
+        sc_send(s, 1, "a", 2, end, &receipt);
+    while ((rc = next_text(r, got, sys_now() + NS_PER_S)) != 0 && sys_now() < end);
+    CHECK(rc == 0 && strcmp(got, "a") == 0);
+    sc_sender_free(s);
+    sc_receiver_free(r);
+    sc_domain_close(d);
+}
+
+#define TEST(name) {#name, name}
+
+static const struct { const char *name; void (*run)(void); } tests[] = {
+    TEST(a_send_whose_walk_fails_once_is_ended_by_the_sender),
+    TEST(a_send_that_cannot_be_ended_is_undecided_until_it_can),
+    TEST(an_undecided_send_that_others_end_is_told_by_confirm),
+    TEST(a_removal_takes_along_what_is_named_meanwhile),
+    TEST(a_fork_does_not_inherit_a_lock_that_nobody_will_open),
+    TEST(many_stopped_senders_are_overdue_at_one_moment),
+    TEST(a_deciding_thread_tells_of_its_error_and_goes_on),
+};
+
+int main(int argc, char **argv)
+{
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
+        if (argc < 2) {
+            puts(tests[i].name);
+        } else if (strcmp(argv[1], tests[i].name) == 0) {
+            tests[i].run();
+            return 0;
+        }
+    }
+    return argc < 2 ? 0 : 2;
+}
