@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core.h"
+#include "receiver.h"
 
 #define CHECK(what)                                                                  \
     do {                                                                             \
@@ -32,7 +32,7 @@ static sc_domain *new_domain(uint32_t copies, enum sc_protocol protocol, uint64_
     struct sc_domain_params p = {.copies = copies, .senders = 16, .mailboxes = 1,
                                  .protocol = protocol, .mode = 0600, .group_id = -1};
     const struct sc_mailbox_params box = {.message_bytes = 64, .capacity = 4, .receivers = 4,
-                                          .checksum = 1};
+                                          .checksum = 1, .evict = 1};
     p.bounds = (struct sc_bounds){.send_ns = bound_ns, .poll_ns = 1000000};
     p.bounds.expiry_ns = 2 * bound_ns;
     p.bounds.hold_ns = NS_PER_S;
@@ -218,21 +218,31 @@ static void a_fork_does_not_inherit_a_lock_that_nobody_will_open(void)
 
 /* ---- many senders stopped in the middle of a send ---- */
 
-static uint64_t slept_ns;                            /* the clock runs on as far as anybody sleeps */
-static bool fast_time;
+static _Atomic uint64_t ahead_ns;                    /* time that passed at no cost */
+static _Atomic bool fast_time;                       /* so it passes when the application sleeps */
+static pthread_t application;
 
 uint64_t __real_sys_now(void);
 uint64_t __wrap_sys_now(void);
-uint64_t __wrap_sys_now(void) { return __real_sys_now() + slept_ns; }
+uint64_t __wrap_sys_now(void) { return __real_sys_now() + LOAD_ACQUIRE(&ahead_ns); }
+
+static void pass(uint64_t ns) { STORE_RELEASE(&ahead_ns, LOAD_ACQUIRE(&ahead_ns) + ns); }
 
 void __real_sys_sleep_until(uint64_t when);
 void __wrap_sys_sleep_until(uint64_t when);
 void __wrap_sys_sleep_until(uint64_t when)
 {
-    if (!fast_time)
-        __real_sys_sleep_until(when - slept_ns);
-    else if (when > __wrap_sys_now())
-        slept_ns += when - __wrap_sys_now();
+    uint64_t now = __wrap_sys_now();
+    if (!LOAD_ACQUIRE(&fast_time) || !pthread_equal(pthread_self(), application))
+        __real_sys_sleep_until(when - LOAD_ACQUIRE(&ahead_ns));
+    else if (when > now)
+        pass(when - now);
+}
+
+static void let_time_fly(bool wanted)
+{
+    application = pthread_self();
+    STORE_RELEASE(&fast_time, wanted);
 }
 
 static void many_stopped_senders_are_overdue_at_one_moment(void)
@@ -248,11 +258,11 @@ static void many_stopped_senders_are_overdue_at_one_moment(void)
         for (int c = 0; c < 2; c++)
             STORE_RELEASE(&sender_of(&d->copies[c], (uint32_t)i)->intent, seal(intent_busy(1)));
     CHECK(sc_fault_poison(d, 0) == 0);
-    fast_time = true;
+    let_time_fly(true);
     uint64_t before = __wrap_sys_now();
     CHECK(sc_domain_replace(d, FOREVER) == 1);
     CHECK(__wrap_sys_now() - before < 2 * bound_ns);
-    fast_time = false;
+    let_time_fly(false);
     for (int i = 0; i < STOPPED; i++)
         sc_sender_free(s[i]);
     CHECK(sc_domain_remove(name) == 0);
@@ -262,7 +272,6 @@ static void many_stopped_senders_are_overdue_at_one_moment(void)
 /* ---- a deciding thread that runs out of files ---- */
 
 static _Atomic int failing_refreshes;                /* of other threads than the application's */
-static pthread_t application;
 
 int __real_view_refresh(struct view *view);
 int __wrap_view_refresh(struct view *view);
@@ -302,6 +311,132 @@ static void a_deciding_thread_tells_of_its_error_and_goes_on(void)
     sc_domain_close(d);
 }
 
+/* ---- `timing` with bounds of minutes, decided by rounds that the test takes ---- */
+
+#define BOUND_NS (100 * NS_PER_S)
+
+static sc_receiver *member_by_rounds(sc_domain *d)
+{
+    sc_receiver *r;
+    let_time_fly(true);                              /* joining takes Δs */
+    CHECK(sc_receiver_open(d, 0, NOW, &r) == 0);
+    CHECK(sc_receiver_decide_by_schedule(r) == 0);
+    let_time_fly(false);
+    return r;
+}
+
+static void decide_on_all(sc_receiver *r)
+{
+    pass(BOUND_NS + NS_PER_S);                       /* the sender's time is over, the vote's is not */
+    for (int i = 0; i < 3; i++)
+        CHECK(decider_round(r, NOW) == 0);
+    pass(2 * BOUND_NS);
+}
+
+static bool late_after_the_flags;
+
+void __real_ring_receivers(const struct view *view, int box);
+void __wrap_ring_receivers(const struct view *view, int box);
+void __wrap_ring_receivers(const struct view *view, int box)
+{
+    if (late_after_the_flags)
+        pass(BOUND_NS + 1);
+    __real_ring_receivers(view, box);
+}
+
+static void a_late_send_ends_at_its_deadline_and_confirm_tells(void)
+{
+    sc_domain *d = new_domain(2, SC_TIMING, BOUND_NS);
+    struct sc_receipt receipt, told;
+    sc_receiver *r = member_by_rounds(d);
+    sc_sender *s;
+    char got[64];
+    CHECK(sc_sender_open(d, NOW, &s) == 0);
+    late_after_the_flags = true;
+    uint64_t deadline = sys_now() + BOUND_NS + NS_PER_S;
+    CHECK(sc_send(s, 1, "a", 2, deadline, &receipt) == SC_UNDECIDED);
+    late_after_the_flags = false;
+    CHECK(sys_now() < receipt.timestamp + 2 * BOUND_NS); /* the receivers' patience is longer */
+    CHECK(sc_sender_undecided(s, &told) == 0 && told.timestamp == receipt.timestamp);
+    CHECK(sc_confirm(s, -1, &receipt, NOW) == SC_TIMEOUT);
+    for (int i = 0; i < 3; i++)
+        CHECK(decider_round(r, NOW) == 0);
+    CHECK(sc_confirm(s, -1, &receipt, NOW) == 0);
+    pass(2 * BOUND_NS);
+    CHECK(next_text(r, got, NOW) == 0 && strcmp(got, "a") == 0);
+    CHECK(sc_send(s, 1, "b", 2, sys_now() + NS_PER_S, &told) == 0);
+    CHECK(told.sequence == receipt.sequence + 1 && told.position == receipt.position + 1);
+    sc_sender_free(s);
+    sc_receiver_free(r);
+    sc_domain_close(d);
+}
+
+/* As if somebody with a fast clock looked after the lane of a sender that died when its message was
+ * sent, before its receivers come to vote. */
+static void one_fast_clock_rejects_no_message_of_the_dead(void)
+{
+    sc_domain *d = new_domain(2, SC_TIMING, BOUND_NS);
+    char got[64];
+    CHECK(sc_domain_publish(d) == 0);
+    sc_receiver *r = member_by_rounds(d);
+    pid_t child = fork();
+    if (child == 0) {
+        struct sc_receipt receipt;
+        sc_domain *own;
+        sc_sender *s;
+        _exit(sc_domain_open(name, NOW, &own) || sc_sender_open(own, NOW, &s) ||
+              sc_send(s, 1, "last", 5, sys_now() + NS_PER_S, &receipt));
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    clock_set_fault((int64_t)(1000 * BOUND_NS), 0);
+    for (int i = 0; i < 3; i++)
+        CHECK(sc_domain_reap(d) == 0);
+    clock_set_fault(0, 0);
+    decide_on_all(r);
+    CHECK(next_text(r, got, NOW) == 0 && strcmp(got, "last") == 0);
+    CHECK(sc_domain_reap(d) == 1);
+    sc_receiver_free(r);
+    CHECK(sc_domain_remove(name) == 0);
+    sc_domain_close(d);
+}
+
+static uint64_t members_of(sc_domain *d)
+{
+    uint64_t held = 0;
+    for (int slot = 0; slot < 4; slot++) {
+        struct sc_receiver_stats stats;
+        CHECK(sc_mailbox_receiver_stats(d, 0, slot, &stats) == 0);
+        held += stats.held;
+        CHECK(stats.held == 0 || stats.late_peers == 0 || slot == 0);
+    }
+    return held;
+}
+
+/* Nobody's rounds run for a while; then one receiver wakes before the other. */
+static void a_pause_of_all_is_nobodys_silence(void)
+{
+    sc_domain *d = new_domain(2, SC_TIMING, BOUND_NS);
+    sc_receiver *r = member_by_rounds(d), *other = member_by_rounds(d);
+    struct sc_receiver_stats stats;
+    for (int pause = 0; pause < 3; pause++) {
+        CHECK(decider_round(r, NOW) == 0 && decider_round(other, NOW) == 0);
+        pass(50 * BOUND_NS);
+        for (int i = 0; i < 12; i++)                 /* one peer is looked after in a round */
+            CHECK(decider_round(r, NOW) == 0);
+        CHECK(sc_mailbox_receiver_stats(d, 0, 0, &stats) == 0);
+        CHECK(stats.late_peers == 0 && members_of(d) == 2);
+    }
+    for (int i = 0; i < 40; i++) {                   /* this time it is only the other */
+        pass(BOUND_NS / 2);
+        CHECK(decider_round(r, NOW) == 0);
+    }
+    CHECK(members_of(d) == 1);
+    sc_receiver_free(other);
+    sc_receiver_free(r);
+    sc_domain_close(d);
+}
+
 #define TEST(name) {#name, name}
 
 static const struct { const char *name; void (*run)(void); } tests[] = {
@@ -312,6 +447,9 @@ static const struct { const char *name; void (*run)(void); } tests[] = {
     TEST(a_fork_does_not_inherit_a_lock_that_nobody_will_open),
     TEST(many_stopped_senders_are_overdue_at_one_moment),
     TEST(a_deciding_thread_tells_of_its_error_and_goes_on),
+    TEST(a_late_send_ends_at_its_deadline_and_confirm_tells),
+    TEST(one_fast_clock_rejects_no_message_of_the_dead),
+    TEST(a_pause_of_all_is_nobodys_silence),
 };
 
 int main(int argc, char **argv)
