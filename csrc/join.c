@@ -158,8 +158,7 @@ int sc_receiver_open(sc_domain *d, int box, uint64_t deadline, sc_receiver **out
     r->box = box;
     r->spin_ns = DEFAULT_SPIN_NS;
     const struct sc_bounds *b = &d->params.bounds;
-    r->late_after_ns = (d->params.protocol == SC_TIMING ? b->expiry_ns : b->send_ns) +
-                       b->epsilon_ns + b->receive_ns;
+    r->latency_ns = (d->params.protocol == SC_TIMING ? b->expiry_ns : b->send_ns) + b->epsilon_ns;
     rc = guard_install();
     if (rc == 0)
         rc = view_open(&r->view, d);

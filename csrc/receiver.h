@@ -43,7 +43,8 @@ struct sc_receiver {
     uint64_t live_word;                              /* sealed owner word while we are a member */
     uint64_t entry, exit;                            /* in units of LOW_SHIFT */
     uint64_t spin_ns;
-    uint64_t late_after_ns;                          /* latency and Δr: a delivery is late then */
+    uint64_t latency_ns;                             /* from the timestamp until it may be delivered */
+    uint64_t began;                                  /* this call's first look, by our clock; 0: none */
     uint64_t now;                                    /* true time of the last look */
     uint64_t wake_at;                                /* nothing can become ready before, unrung */
     uint64_t say_again_at;                           /* the cursors; see flush() */

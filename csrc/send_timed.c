@@ -189,7 +189,10 @@ static int send_one(struct sc_sender *s, const struct operation *op, int box, ui
     intent_lower(s);
     FENCE_SEQ_CST();                                         /* [W1] in wait.c */
     ring_receivers(&s->view, box);
-    if (rc == 0 && clock_from(sys_now()) > *ts + s->domain->params.bounds.send_ns)
+    uint64_t took = clock_from(sys_now()) - *ts;
+    if ((int64_t)took > (int64_t)s->took)
+        s->took = took;
+    if (rc == 0 && (int64_t)took > (int64_t)s->domain->params.bounds.send_ns)
         rc = ask_outcome(s, box, position, to, *ts, op->deadline);
     return rc;
 }

@@ -30,6 +30,8 @@ struct sc_sender {
     struct lane_view lanes[SC_MAILBOXES_MAX];
     uint64_t stats[8];
     bool raise_late, was_late;
+    uint64_t began;                                  /* `eager`: before a large payload; 0: see ts */
+    uint64_t took;                                   /* timed: the longest message of the operation */
     struct overruns overruns;
     uint64_t histogram[HISTOGRAM_WORDS];             /* of completion times */
     bool in_doubt;                                   /* `eager`: operation `op` was cut short */

@@ -132,8 +132,9 @@ class ReceiverStats(NamedTuple):
 class MailboxStats(NamedTuple):
     """Figures of a mailbox, and the bounds to compare them with.
 
-    A send should take `send_bound_ns` at most. A delivery is late when it comes more than
-    `latency_bound_ns` + `receive_bound_ns` after its timestamp. The senders are the domain's.
+    A send should take `send_bound_ns` at most. A message can be had `latency_bound_ns` after its
+    timestamp; a delivery is late when its receiver was at it for longer than `receive_bound_ns`
+    since then, or since it was called, whichever came later. The senders are the domain's.
     """
 
     copies: list[CopyState]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import combinations_with_replacement
 
 import pytest
@@ -19,6 +20,7 @@ from shmcast.realtime.bounds import NS_PER_MS, Bounds
 
 Start = Callable[..., Child]
 TIGHT = {"write_ns": 1, "flag_ns": 1, "decide_ns": 1, "poll_ns": 1000}
+TIGHT_READ = {"read_ns": 1, "clear_ns": 1}
 
 
 def tight(protocol: str, copies: int = 2) -> Bounds:
@@ -47,26 +49,54 @@ def test_a_late_send_raises_by_policy_and_the_message_is_there_all_the_same(name
 
 
 def test_a_late_delivery_raises_at_the_next_call_and_loses_nothing(name: str) -> None:
-    with shmcast.Mailbox.create(name, copies=2, bounds=tight("eager")) as box:
-        tx, rx = box.sender(), box.receiver(late="raise")
-        tx.send(b"one")
-        faults.skew_clock(10.0)  # sent ten seconds ago, as it seems
-        assert rx.receive(timeout=20).data == b"one"
-        faults.skew_clock()
+    impossible = bounds("eager", 2, **TIGHT, **TIGHT_READ)
+    with shmcast.Mailbox.create(name, copies=2, bounds=impossible) as box:
+        tx, rx = box.sender(), box.receiver(late="raise", wait="block")
+        with waiting(box, rx) as got_early:
+            tx.send(b"one")  # and nobody delivers within six nanoseconds
+        assert got_early == [b"one"]
         with pytest.raises(shmcast.DeadlineMissed, match="nothing is lost"):
             rx.receive(timeout=0)
         tx.send(b"two")
-        got = wait_until(lambda: receive_or_none(rx), "the next message")
-        assert got.data == b"two"
+        assert rx.receive(timeout=20).data == b"two"
         assert rx.overruns()[0].kind == "delivery late"
         assert box.stats().receivers[0].late >= 1
 
 
-def receive_or_none(rx: shmcast.Receiver) -> shmcast.Message | None:
-    try:
-        return rx.receive(timeout=0.01)
-    except (TimeoutError, shmcast.DeadlineMissed):
-        return None
+@contextlib.contextmanager
+def waiting(box: shmcast.Mailbox, rx: shmcast.Receiver) -> Iterator[list[bytes]]:
+    """A thread that sleeps in receive() when the block begins, and has returned when it ends."""
+    got: list[bytes] = []
+    slept = box.stats().receivers[0].sleeps
+    thread = threading.Thread(target=lambda: got.append(rx.receive(timeout=30).data))
+    thread.start()
+    wait_until(lambda: box.stats().receivers[0].sleeps > slept, "the receiver sleeps")
+    yield got
+    thread.join()
+
+
+def test_an_application_that_reads_later_has_broken_no_bound(name: str, protocol: str) -> None:
+    """Δr is the receiver's time, not its caller's: after the bound is over, nothing is late."""
+    quick = bounds(protocol, 2)
+    with shmcast.Mailbox.create(name, protocol=protocol, copies=2, bounds=quick) as box:
+        tx, rx = box.sender(), box.receiver(late="raise", wait="block")
+        ts = [tx.send(b"x" * 10).timestamp for _ in range(3)][-1]
+        over = ts + quick.latency_ns(protocol) + quick.receive_ns(protocol)
+        wait_until(lambda: time.monotonic_ns() > over, "the bound to be over")
+        for _ in range(3):
+            assert rx.receive(timeout=20).data == b"x" * 10
+        assert box.stats().receivers[0].late == 0
+
+
+def test_copying_a_large_payload_is_part_of_a_sends_time(name: str) -> None:
+    """In `eager` it comes before the timestamp."""
+    bound = bounds("eager", 2, write_ns=200_000, flag_ns=1)  # for 64 MiB in two copies: too little
+    with shmcast.Mailbox.create(
+        name, copies=2, message_size=64 << 20, capacity=2, senders=1, receivers=1, bounds=bound
+    ) as box:
+        tx = box.sender()
+        tx.send(bytes(64 << 20))
+        assert [o.kind for o in tx.overruns()] == ["send late"]
 
 
 def test_histograms_count_every_send_and_every_delivery(name: str, protocol: str) -> None:
