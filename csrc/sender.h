@@ -8,6 +8,8 @@
 enum sender_stat { STAT_OPERATIONS, STAT_SENT, STAT_SENT_BYTES, STAT_REJECTED, STAT_FULL,
                    STAT_LATE, STAT_SEND_WORST_NS };
 
+#define COPY_BLOCK_BYTES 12288u                      /* whole rounds of the checksum */
+
 struct sc_sender {
     struct sc_domain *domain;
     uint32_t fork_generation;
@@ -26,6 +28,7 @@ struct sc_sender {
     uint64_t histogram[HISTOGRAM_WORDS];             /* of completion times */
     uint32_t payload_crc[SC_BATCH_MAX];
     struct sc_part packed[SC_BATCH_MAX];
+    unsigned char block[COPY_BLOCK_BYTES];           /* of a payload on its way into the copies */
     struct {
         bool active;
         int box;
