@@ -11,7 +11,21 @@ struct sender {
     sc_sender *handle;                               /* NULL: closed */
     unsigned long long boxes;                        /* 0: say to whom */
     bool waits;                                      /* the protocol waits inside of a send */
+    PyObject *remembered;                            /* an ended loan, not owned; NULL: none */
 };
+
+/* The slot of an ended loan is the sender's next one: nobody else may be able to write there. */
+static bool slot_is_looked_into(const struct sender *s)
+{
+    return s->remembered && still_looked_into(s->remembered);
+}
+
+static int refuse(void)
+{
+    PyErr_SetString(PyExc_BufferError,
+                    "an array or memoryview over the slot of an earlier loan is still there");
+    return SIGNALLED;
+}
 
 /* 0, a negative code, or SIGNALLED. */
 static int send_parts(struct sender *s, uint64_t boxes, const struct sc_part *parts, uint32_t count,
@@ -21,6 +35,8 @@ static int send_parts(struct sender *s, uint64_t boxes, const struct sc_part *pa
     int rc = SC_FULL;
     if (!handle)
         return SC_CLOSED;
+    if (slot_is_looked_into(s))
+        return refuse();
     if (!s->waits && bytes < LARGE_BYTES)
         rc = core.send(handle, boxes, parts, count, AT_ONCE, out);
     uint64_t end = 0;
@@ -40,7 +56,7 @@ static int send_parts(struct sender *s, uint64_t boxes, const struct sc_part *pa
     return rc;
 }
 
-static PyObject *receipt_of(PyObject *self, int rc, const struct sc_receipt *receipt)
+PyObject *receipt_of(PyObject *self, int rc, const struct sc_receipt *receipt)
 {
     if (rc)
         return raise_code(self, rc);
@@ -156,6 +172,55 @@ static PyObject *sender_send_many(PyObject *self, PyObject *const *args, Py_ssiz
         rc = send_parts(s, boxes, parts, (uint32_t)many, bytes, wait_ns, &receipt);
     Py_DECREF(messages);
     return receipt_of(self, rc, &receipt);
+}
+
+/* ---- for lending.c ---- */
+
+int sender_lend(PyObject *self, int box, uint64_t bytes, uint64_t wait_ns, void **out)
+{
+    struct sender *s = (struct sender *)self;
+    sc_sender *handle = s->handle;
+    if (!handle)
+        return SC_CLOSED;
+    if (slot_is_looked_into(s))
+        return refuse();
+    int rc = core.loan(handle, box, bytes, AT_ONCE, out);
+    uint64_t end = 0;
+    while (rc == SC_FULL || rc == SC_FROZEN) {
+        uint64_t now = core.now();
+        end = end ? end : now + wait_ns;
+        bool last = now + SLICE_NS >= end;
+        Py_BEGIN_ALLOW_THREADS
+        rc = core.loan(handle, box, bytes, last ? end : SC_UNCOUNTED | (now + SLICE_NS), out);
+        Py_END_ALLOW_THREADS
+        if (last)
+            break;
+        if (rc == SC_FULL && PyErr_CheckSignals())
+            return SIGNALLED;
+    }
+    return rc;
+}
+
+int sender_take_back(PyObject *self, uint64_t bytes, uint64_t wait_ns, bool send,
+                     struct sc_receipt *out)
+{
+    sc_sender *handle = ((struct sender *)self)->handle;
+    int rc;
+    if (!handle)
+        return SC_CLOSED;
+    Py_BEGIN_ALLOW_THREADS
+    rc = send ? core.loan_send(handle, bytes, core.now() + wait_ns, out) : core.loan_drop(handle);
+    Py_END_ALLOW_THREADS
+    return rc;
+}
+
+void sender_remember(PyObject *self, PyObject *lent) { ((struct sender *)self)->remembered = lent; }
+
+void sender_forget(PyObject *self, PyObject *lent)
+{
+    struct sender *s = (struct sender *)self;
+    if (s->remembered == lent)
+        s->remembered = NULL;
 }
 
 /* _bind(handle, waits); _bind(0, False) closes. */

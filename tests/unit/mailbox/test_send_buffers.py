@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import itertools
 import os
 import threading
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 
 from helpers import segments_of
-from shmcast import CopyState, Mailbox
+from shmcast import CopyState, Loan, Mailbox, View
 
 
 @pytest.fixture
@@ -70,3 +74,71 @@ def test_a_buffer_that_changes_while_it_is_sent_damages_no_copy(name: str, check
             over.set()
             thread.join()
         assert box.copies == [CopyState.INTACT] * 2
+
+
+LOOKS = [
+    lambda slot: slot.array(),
+    lambda slot: slot.array("float32", (2, 8))[1:],
+    lambda slot: slot.data[4:],
+    lambda slot: np.frombuffer(slot.data, np.uint8, offset=8),
+    memoryview,
+]
+
+
+@pytest.mark.parametrize("look", LOOKS, ids=["array", "part", "slice", "numpy", "memoryview"])
+def test_a_loan_that_is_still_looked_into_is_not_sent_until_nobody_can_write(
+    box: Mailbox, look: Callable[[Loan], Any]
+) -> None:
+    sender, receiver = box.sender(), box.receiver()
+    kept: list[Any] = []
+    slot = sender.loan(64).__enter__()
+    slot.data[:] = b"a" * 64
+    kept.append(look(slot))
+    with pytest.raises(BufferError, match="outlives its block"):
+        slot.__exit__(None, None, None)
+    assert slot.receipt is None
+    for again in (lambda: sender.send(b"x"), lambda: sender.loan(64).__enter__()):
+        with pytest.raises(BufferError, match="earlier loan"):
+            again()
+    kept.clear()
+    with sender.loan(64) as slot:
+        slot.data[:] = b"b" * 64
+    assert slot.receipt is not None
+    assert receiver.receive(timeout=10).data == b"b" * 64
+    assert box.copies == [CopyState.INTACT] * 2
+
+
+def test_a_loan_that_raised_is_watched_as_well(box: Mailbox) -> None:
+    sender = box.sender()
+    kept: list[Any] = []
+    slot = sender.loan(64)
+    with contextlib.suppress(KeyError), slot:
+        kept.append(slot.array())
+        raise KeyError
+    with pytest.raises(BufferError, match="earlier loan"):
+        sender.send_many([b"x"])
+    kept.clear()
+    sender.send_many([b"x"])
+
+
+def test_the_memory_of_a_loan_cannot_be_had_once_it_is_sent(box: Mailbox) -> None:
+    with box.sender().loan(64) as slot:
+        data = slot.data  # no harm: it ends with the block
+    for late in (lambda: data[0], slot.array, lambda: slot.data):
+        with pytest.raises(ValueError, match=r"released memoryview|outside of its block"):
+            late()
+
+
+def test_an_abandoned_loan_is_collected(box: Mailbox) -> None:
+    sender = box.sender()
+    assert sender.loan(64).__enter__().data.nbytes == 64
+    gone = weakref.ref(sender)
+    del sender
+    gc.collect()
+    assert gone() is None
+
+
+def test_loans_and_views_are_made_by_their_ends() -> None:
+    for make in (lambda: Loan("x", 0, 1, None), lambda: View("x", None)):  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="made by"):
+            make()
