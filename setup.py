@@ -33,7 +33,10 @@ setup(
     ext_modules=[
         Extension(
             "shmcast._fast",
-            sources=[f"csrc/python/{name}.c" for name in ("fast", "ends", "sending", "receiving")],
+            sources=[
+                f"csrc/python/{name}.c"
+                for name in ("fast", "ends", "sending", "receiving", "lending")
+            ],
             depends=["csrc/api.h", "csrc/api_types.h", "csrc/python/fast.h"],
             extra_compile_args=["-std=c11", "-O2"],
             py_limited_api=True,

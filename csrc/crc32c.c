@@ -4,6 +4,9 @@
  * run side by side and are joined at the end. Joining means: advance a CRC over a stream's length
  * of zero bytes, which is linear, so four tables of 256 entries do it. Long streams first, as joining
  * costs as much as a few words; then short ones for what is left.
+ *
+ * crc32c_copy also copies. The bytes may change under it, so each is loaded once: what was written is
+ * what was summed up. `to` is NULL where nothing is to be copied; the compiler makes two functions of each.
  */
 #include "crc32c.h"
 
@@ -20,19 +23,40 @@ static struct streams {
 } long_streams = {.bytes = STREAM_BYTES_MAX}, short_streams = {.bytes = 128};
 static bool has_instruction;
 
-static uint32_t crc_bytes(uint32_t crc, const unsigned char *p, size_t bytes)
+#define BOTH static inline __attribute__((always_inline))
+
+/* The empty instruction makes the compiler keep the word that it has: it must not load it again. */
+BOTH uint64_t take_word(unsigned char *to, const unsigned char *from, size_t at)
 {
-    for (; bytes >= 8; bytes -= 8, p += 8) {
-        uint64_t w;
-        memcpy(&w, p, 8);
-        w ^= crc;
+    uint64_t word;
+    memcpy(&word, from + at, 8);
+    __asm__("" : "+r"(word));
+    if (to)
+        memcpy(to + at, &word, 8);
+    return word;
+}
+
+BOTH unsigned char take_byte(unsigned char *to, const unsigned char *from, size_t at)
+{
+    unsigned char byte = from[at];
+    __asm__("" : "+r"(byte));
+    if (to)
+        to[at] = byte;
+    return byte;
+}
+
+BOTH uint32_t crc_bytes(uint32_t crc, unsigned char *to, const unsigned char *p, size_t bytes)
+{
+    size_t at = 0;
+    for (; bytes - at >= 8; at += 8) {
+        uint64_t w = take_word(to, p, at) ^ crc;
         crc = byte_table[7][w & 255] ^ byte_table[6][w >> 8 & 255] ^
               byte_table[5][w >> 16 & 255] ^ byte_table[4][w >> 24 & 255] ^
               byte_table[3][w >> 32 & 255] ^ byte_table[2][w >> 40 & 255] ^
               byte_table[1][w >> 48 & 255] ^ byte_table[0][w >> 56];
     }
-    while (bytes--)
-        crc = crc >> 8 ^ byte_table[0][(crc ^ *p++) & 255];
+    for (; at < bytes; at++)
+        crc = crc >> 8 ^ byte_table[0][(crc ^ take_byte(to, p, at)) & 255];
     return crc;
 }
 
@@ -57,21 +81,17 @@ static uint32_t skip(const struct streams *s, uint32_t crc)
            s->skip[3][crc >> 24];
 }
 
-/* As many rounds as fit; moves *p and *bytes on. */
-TARGET static uint64_t crc_rounds(const struct streams *s, uint64_t crc, const unsigned char **p,
-                                  size_t *bytes)
+/* As many rounds as fit; moves *at on. */
+TARGET BOTH uint64_t crc_rounds(const struct streams *s, uint64_t crc, unsigned char *to,
+                                const unsigned char *p, size_t bytes, size_t *at)
 {
     const size_t stream = s->bytes;
-    for (; *bytes >= 3 * stream; *p += 3 * stream, *bytes -= 3 * stream) {
+    for (; bytes - *at >= 3 * stream; *at += 3 * stream) {
         uint64_t b = 0, c = 0;
-        for (size_t i = 0; i < stream; i += 8) {
-            uint64_t x, y, z;
-            memcpy(&x, *p + i, 8);
-            memcpy(&y, *p + stream + i, 8);
-            memcpy(&z, *p + 2 * stream + i, 8);
-            crc = STEP8(crc, x);
-            b = STEP8(b, y);
-            c = STEP8(c, z);
+        for (size_t i = *at; i < *at + stream; i += 8) {
+            crc = STEP8(crc, take_word(to, p, i));
+            b = STEP8(b, take_word(to, p, i + stream));
+            c = STEP8(c, take_word(to, p, i + 2 * stream));
         }
         crc = skip(s, (uint32_t)crc) ^ b;
         crc = skip(s, (uint32_t)crc) ^ c;
@@ -79,24 +99,38 @@ TARGET static uint64_t crc_rounds(const struct streams *s, uint64_t crc, const u
     return crc;
 }
 
-TARGET static uint32_t crc_hardware(uint32_t start, const unsigned char *p, size_t bytes)
+TARGET BOTH uint32_t crc_hardware(uint32_t start, unsigned char *to, const unsigned char *p,
+                                  size_t bytes)
 {
-    uint64_t crc = crc_rounds(&long_streams, start, &p, &bytes);
-    crc = crc_rounds(&short_streams, crc, &p, &bytes);
-    for (; bytes >= 8; bytes -= 8, p += 8) {
-        uint64_t x;
-        memcpy(&x, p, 8);
-        crc = STEP8(crc, x);
-    }
-    while (bytes--)
-        crc = STEP1(crc, *p++);
+    size_t at = 0;
+    uint64_t crc = crc_rounds(&long_streams, start, to, p, bytes, &at);
+    crc = crc_rounds(&short_streams, crc, to, p, bytes, &at);
+    for (; bytes - at >= 8; at += 8)
+        crc = STEP8(crc, take_word(to, p, at));
+    for (; at < bytes; at++)
+        crc = STEP1(crc, take_byte(to, p, at));
     return (uint32_t)crc;
+}
+
+TARGET static uint32_t hardware_alone(uint32_t crc, const unsigned char *p, size_t bytes)
+{
+    return crc_hardware(crc, NULL, p, bytes);
+}
+
+TARGET static uint32_t hardware_copy(uint32_t crc, unsigned char *to, const unsigned char *p,
+                                     size_t bytes)
+{
+    return crc_hardware(crc, to, p, bytes);
 }
 #else
 static bool find_instruction(void) { return false; }
-static uint32_t crc_hardware(uint32_t crc, const unsigned char *p, size_t bytes)
+static uint32_t hardware_alone(uint32_t crc, const unsigned char *p, size_t bytes)
 {
-    return crc_bytes(crc, p, bytes);
+    return crc_bytes(crc, NULL, p, bytes);
+}
+static uint32_t hardware_copy(uint32_t crc, unsigned char *to, const unsigned char *p, size_t bytes)
+{
+    return crc_bytes(crc, to, p, bytes);
 }
 #endif
 
@@ -105,7 +139,7 @@ static void make_skip(struct streams *s)
     static const unsigned char zeros[STREAM_BYTES_MAX];
     for (uint32_t i = 0; i < 256; i++)
         for (int k = 0; k < 4; k++)
-            s->skip[k][i] = crc_bytes(i << (8 * k), zeros, s->bytes);
+            s->skip[k][i] = crc_bytes(i << (8 * k), NULL, zeros, s->bytes);
 }
 
 __attribute__((constructor)) static void make_tables(void)
@@ -129,6 +163,13 @@ __attribute__((constructor)) static void make_tables(void)
 uint32_t crc32c(uint32_t crc, const void *data, size_t bytes)
 {
     crc = ~crc;
-    crc = has_instruction ? crc_hardware(crc, data, bytes) : crc_bytes(crc, data, bytes);
+    crc = has_instruction ? hardware_alone(crc, data, bytes) : crc_bytes(crc, NULL, data, bytes);
+    return ~crc;
+}
+
+uint32_t crc32c_copy(uint32_t crc, void *to, const void *data, size_t bytes)
+{
+    crc = ~crc;
+    crc = has_instruction ? hardware_copy(crc, to, data, bytes) : crc_bytes(crc, to, data, bytes);
     return ~crc;
 }

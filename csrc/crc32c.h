@@ -7,4 +7,7 @@
 
 uint32_t crc32c(uint32_t crc, const void *data, size_t bytes);
 
+/* Copies, and returns the CRC of what it has written, even if `data` changes meanwhile. */
+uint32_t crc32c_copy(uint32_t crc, void *to, const void *data, size_t bytes);
+
 #endif

@@ -6,7 +6,6 @@
 #include "sender.h"
 
 #define LANE_POLL_NS 2000000
-#define COPY_BLOCK_BYTES 65536u
 #define QUICK_BYTES 4096u
 
 /* A lane's history goes on where its last owner left it. The cell may know of an operation whose
@@ -215,26 +214,44 @@ static int check_sizes(const struct sc_sender *s, const struct operation *op)
     return 0;
 }
 
-/* One message to every copy and mailbox, block by block, so that a large one comes from memory
- * once and from the cache for each copy. */
+/* The same bytes to every copy that does not hold them yet. */
+static void spread(struct sc_sender *s, const struct operation *op, uint32_t i, uint64_t at,
+                   const void *data, uint64_t bytes)
+{
+    for (uint64_t rest = op->boxes; rest; rest &= rest - 1) {
+        int box = __builtin_ctzll(rest);
+        for (int c = 0; c < s->view.count; c++)
+            if (s->view.copy[c] != op->in_place)
+                copy_to_shared(slot_at(s->domain, s->view.copy[c], box, s->lane,
+                                       s->lanes[box].position + i)->payload + at,
+                               data, bytes);
+    }
+}
+
+/* One message to every copy and mailbox. The application may change it meanwhile, from another
+ * thread or process: every copy must get the same all the same, and the checksum of that, or receivers
+ * would find one copy after the other damaged. So each byte is taken once, into a block that is
+ * ours and stays in the nearest cache. */
 static uint32_t payload_write(struct sc_sender *s, const struct operation *op, uint32_t i,
                               bool checksum)
 {
     const unsigned char *data = op->parts[i].data;
     uint64_t bytes = op->parts[i].bytes;
+    int targets = __builtin_popcountll(op->boxes) * s->view.count - (op->in_place != NULL);
     uint32_t crc = 0;
-    for (uint64_t at = 0; at < bytes; at += COPY_BLOCK_BYTES) {
-        uint64_t n = bytes - at < COPY_BLOCK_BYTES ? bytes - at : COPY_BLOCK_BYTES;
+    if (targets == 0)
+        return checksum ? crc32c(0, data, bytes) : 0;
+    if (targets == 1 && !checksum) {
+        spread(s, op, i, 0, data, bytes);
+        return 0;
+    }
+    for (uint64_t at = 0; at < bytes; at += sizeof s->block) {
+        uint64_t n = bytes - at < sizeof s->block ? bytes - at : sizeof s->block;
         if (checksum)
-            crc = crc32c(crc, data + at, n);
-        for (uint64_t rest = op->boxes; rest; rest &= rest - 1) {
-            int box = __builtin_ctzll(rest);
-            for (int c = 0; c < s->view.count; c++)
-                if (s->view.copy[c] != op->in_place)
-                    copy_to_shared(slot_at(s->domain, s->view.copy[c], box, s->lane,
-                                           s->lanes[box].position + i)->payload + at,
-                                   data + at, n);
-        }
+            crc = crc32c_copy(crc, s->block, data + at, n);
+        else
+            memcpy(s->block, data + at, n);
+        spread(s, op, i, at, s->block, n);
     }
     return crc;
 }

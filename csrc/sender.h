@@ -8,6 +8,8 @@
 enum sender_stat { STAT_OPERATIONS, STAT_SENT, STAT_SENT_BYTES, STAT_REJECTED, STAT_FULL,
                    STAT_LATE, STAT_SEND_WORST_NS };
 
+#define COPY_BLOCK_BYTES 12288u                      /* whole rounds of the checksum */
+
 /* A send whose outcome was open when its time was over. */
 struct undecided {
     struct sc_receipt receipt;
@@ -38,6 +40,7 @@ struct sc_sender {
     struct undecided last_open;                      /* of the last SC_UNDECIDED */
     uint32_t payload_crc[SC_BATCH_MAX];
     struct sc_part packed[SC_BATCH_MAX];
+    unsigned char block[COPY_BLOCK_BYTES];           /* of a payload on its way into the copies */
     struct {
         bool active;
         int box;

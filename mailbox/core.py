@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from shmcast._native import ffi, lib
 from shmcast.errors import error_from
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 FOREVER = (1 << 64) - 1
 _FROM_NOW = 1 << 63
@@ -90,9 +94,6 @@ def deadline_in(timeout_s: float | None) -> int:
     return _FROM_NOW | int(timeout_s * 1e9)
 
 
-DEFAULT_DEADLINE = deadline_in(DEFAULT_TIMEOUT_S)
-
-
 def check(code: int, what: str) -> int:
     if code < 0:
         raise error_from(code, what)
@@ -125,26 +126,12 @@ class Closing(ABC):
         self.close()
 
 
-class SlotBuffers:
-    """Slots as buffers, made once each. A buffer holds on to the segments, so that an array over a
-    slot never points into memory that is gone."""
+def array_over(buffer: Any, dtype: npt.DTypeLike, shape: int | Sequence[int]) -> npt.NDArray[Any]:
+    """Typed loosely, because numpy's stubs know no buffers before Python 3.12."""
+    import numpy as np  # late, as in records.py
 
-    _MOST = 1024  # a lane has fewer; a receiver of many lanes makes some of them again
-
-    def __init__(self, segments: object) -> None:
-        self._segments = segments
-        self._known: dict[int, memoryview] = {}
-
-    def of(self, address: Any, size: int) -> memoryview:
-        number = address_of(address)
-        known = self._known.get(number)
-        if known is None or len(known) < size:
-            segments = self._segments
-            held = ffi.gc(address, lambda _: segments and None)
-            if len(self._known) >= self._MOST:
-                self._known.clear()
-            known = self._known[number] = memoryview(ffi.buffer(held, size))
-        return known[:size]
+    flat: npt.NDArray[Any] = np.frombuffer(buffer, dtype=dtype)
+    return flat if shape == -1 else flat.reshape(shape)
 
 
 def name_bytes(name: str) -> bytes:

@@ -9,20 +9,18 @@ import threading
 import time
 import weakref
 from collections.abc import AsyncIterator, Iterator, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from shmcast._fast import ReceivingEnd
-from shmcast._native import ffi, lib
+from shmcast._fast import ReceivingEnd, SeenSlot
+from shmcast._native import lib
 from shmcast.errors import LeftEarly, error_from
 from shmcast.mailbox.core import (
-    DEFAULT_DEADLINE,
     DEFAULT_TIMEOUT_S,
     Closing,
     Late,
     Overrun,
-    SlotBuffers,
     address_of,
+    array_over,
     check,
     deadline_in,
     new,
@@ -37,8 +35,6 @@ if TYPE_CHECKING:
 
     from shmcast.mailbox.domain import Segments
 
-_view = lib.sc_view
-_view_release = lib.sc_view_release
 _BATCH = 64
 _ASYNC_SLICE_S = 0.1  # how soon the helper thread notices that nobody waits any more
 
@@ -59,57 +55,20 @@ def _free(receiver: Any, segments: Segments) -> None:
     lib.sc_receiver_free(receiver)
 
 
-class View:
-    """A message read where it lies: `data` is its memory, read-only, valid inside its block."""
+class View(SeenSlot):
+    """A message read where it lies: `data` is its memory, read-only, valid inside its block.
 
-    __slots__ = ("data", "sender", "sequence", "timestamp")
+    `timestamp`, `sender` and `sequence` are as in `Message`. Leaving the block raises if what was
+    read may be wrong: this receiver was evicted meanwhile, or the copy died.
+    """
 
-    def __init__(self, data: memoryview, timestamp: int, sender: int, sequence: int) -> None:
-        self.data = data
-        self.timestamp, self.sender, self.sequence = timestamp, sender, sequence
+    __slots__ = ()
 
     def array(
         self, dtype: npt.DTypeLike = "uint8", shape: int | Sequence[int] = -1
     ) -> npt.NDArray[Any]:
         """The message as an array. Copy what is to outlive the block."""
-        import numpy as np  # late, as in records.py
-
-        flat = np.frombuffer(self.data, dtype=dtype)
-        return flat if shape == -1 else flat.reshape(shape)
-
-
-class _ViewBlock:
-    __slots__ = ("_deadline", "_lent", "_receiver")
-
-    def __init__(self, receiver: Receiver, deadline: int) -> None:
-        self._receiver, self._deadline = receiver, deadline
-        self._lent = False
-
-    def __enter__(self) -> View:
-        receiver = self._receiver
-        message = receiver._take()
-        if message is not None:  # fetched in advance by receive()
-            return View(memoryview(message.data), *message[1:])
-        address, info, words = receiver._view_out  # one at a time: the core refuses a second one
-        code = _view(receiver._handle(), self._deadline, info, address)
-        if code:
-            raise error_from(code, receiver.name)
-        self._lent = True
-        timestamp, sequence, sender, size, _ = words.tolist()
-        data = receiver._slots.of(address[0], size).toreadonly()
-        return View(data, timestamp, sender, sequence)
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Raises if what was read may be wrong: evicted meanwhile, or the copy died."""
-        if self._lent:
-            code = _view_release(self._receiver._handle())
-            if code and kind is None:
-                raise error_from(code, self._receiver.name)
+        return array_over(self, dtype, shape)
 
 
 class Receiver(ReceivingEnd, Closing):
@@ -140,9 +99,6 @@ class Receiver(ReceivingEnd, Closing):
         lib.sc_receiver_wait_style(self._receiver, _SPIN_NS[wait])
         self._bind(address_of(self._receiver), message_size, segments.waits)
         lib.sc_receiver_raise_late(self._receiver, late is Late.RAISE)
-        self._slots = SlotBuffers(segments)
-        info = new("struct sc_message *")
-        self._view_out = (new("const void **"), info, memoryview(ffi.buffer(info)).cast("Q"))
         self._waiter: _Waiter | None = None
         self._freed = weakref.finalize(self, _free, self._receiver, segments)
         self._freed.atexit = False  # daemon threads still run then: see close_at_exit
@@ -163,14 +119,13 @@ class Receiver(ReceivingEnd, Closing):
             raise ValueError(f"{self.name}: max must be at least 1, not {max}")
         return Batch(*self._receive_many(max, timeout))
 
-    def view(self, *, timeout: float | None = None) -> _ViewBlock:
+    def view(self, *, timeout: float | None = None) -> View:
         """The next message without copying, as a block: ``with receiver.view() as message: …``.
 
         Senders wait for the slot while the block lasts. Leaving the block raises if what was read
         may be wrong, because its copy died or this receiver was evicted meanwhile.
         """
-        deadline = DEFAULT_DEADLINE if timeout is None else deadline_in(timeout)
-        return _ViewBlock(self, deadline)
+        return View(self, timeout)
 
     @property
     def handle(self) -> Any:

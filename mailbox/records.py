@@ -150,11 +150,16 @@ def _function(name: str) -> int:
     return address_of(ffi.addressof(lib, name))
 
 
-connect(
-    _function("sc_send_many"),
-    _function("sc_receive_many"),
-    _function("sc_confirm"),
-    _function("sc_now"),
-    Receipt,
-    Message,
+# In the order of connect() in csrc/python/fast.c.
+_CORE = (
+    "sc_send_many",
+    "sc_receive_many",
+    "sc_confirm",
+    "sc_now",
+    "sc_loan",
+    "sc_loan_send",
+    "sc_loan_drop",
+    "sc_view",
+    "sc_view_release",
 )
+connect(tuple(_function(name) for name in _CORE), Receipt, Message)

@@ -5,19 +5,17 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Sequence
 from struct import Struct
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from shmcast._fast import SendingEnd
+from shmcast._fast import LentSlot, SendingEnd
 from shmcast._native import ffi, lib
 from shmcast.errors import Undecided, error_from
 from shmcast.mailbox.core import (
-    DEFAULT_DEADLINE,
     Closing,
     Late,
     Overrun,
-    SlotBuffers,
     address_of,
+    array_over,
     check,
     deadline_in,
     name_bytes,
@@ -32,9 +30,6 @@ if TYPE_CHECKING:
     from shmcast.mailbox.domain import Segments
 
 _receipt_words = Struct("3Q").unpack_from
-_loan = lib.sc_loan  # looked up once, not at every call
-_loan_send = lib.sc_loan_send
-_AT_ONCE = 1 << 62 | 1  # a time long past, SC_UNCOUNTED: the core looks once and does not wait
 
 
 def _free(sender: Any, segments: Segments) -> None:
@@ -42,58 +37,21 @@ def _free(sender: Any, segments: Segments) -> None:
     lib.sc_sender_free(sender)
 
 
-class Loan:
+class Loan(LentSlot):
     """A slot of the first copy, lent to be written in place: `data` is its memory.
 
-    `receipt` is there when the block has ended and the message is sent.
+    Sent when its block ends, dropped on an exception; `receipt` is there when it is sent. What was
+    made over the slot, an array or a slice of `data`, must be gone when the block ends, so that
+    nobody writes into a message that is sent: else BufferError, and nothing is sent.
     """
 
-    def __init__(self, data: memoryview) -> None:
-        self.data = data
-        self.receipt: Receipt | None = None
+    __slots__ = ()
 
     def array(
         self, dtype: npt.DTypeLike = "uint8", shape: int | Sequence[int] = -1
     ) -> npt.NDArray[Any]:
-        """The slot as an array. Do not use it after the block has ended."""
-        import numpy as np  # late, as in records.py
-
-        flat = np.frombuffer(self.data, dtype=dtype)
-        return flat if shape == -1 else flat.reshape(shape)
-
-
-class _LoanBlock:
-    """Sent when the block ends, dropped on an exception."""
-
-    __slots__ = ("_box", "_deadline", "_loan", "_sender", "_size")
-
-    def __init__(self, sender: Sender, box: int, size: int, deadline: int) -> None:
-        self._sender, self._box, self._size, self._deadline = sender, box, size, deadline
-
-    def __enter__(self) -> Loan:
-        sender = self._sender
-        out = sender._loan_out  # one loan at a time: the core refuses a second one
-        code = _loan(sender._handle(), self._box, self._size, self._deadline, out)
-        if code:
-            raise error_from(code, sender.name)
-        self._loan = Loan(sender._slots.of(out[0], self._size))
-        return self._loan
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        sender = self._sender
-        if kind is not None:
-            check(lib.sc_loan_drop(sender._handle()), sender.name)
-            return
-        receipt = new("struct sc_receipt *")
-        code = _loan_send(sender._handle(), self._size, self._deadline, receipt)
-        if code:
-            raise sender._error(code)
-        self._loan.receipt = Receipt(*_receipt_words(ffi.buffer(receipt)))
+        """The slot as an array. It must be gone, `del array`, when the block ends."""
+        return array_over(self, dtype, shape)
 
 
 class Sender(SendingEnd, Closing):
@@ -118,8 +76,6 @@ class Sender(SendingEnd, Closing):
         lib.sc_sender_raise_late(self._sender, late is Late.RAISE)
         self._boxes = 0 if box is None else 1 << box
         self._bind(address_of(self._sender), segments.waits)
-        self._slots = SlotBuffers(segments)
-        self._loan_out = new("void **")
         self._known: dict[str, int] = {}
         self._freed = weakref.finalize(self, _free, self._sender, segments)
         self._freed.atexit = False  # daemon threads still run then: see close_at_exit
@@ -200,7 +156,7 @@ class Sender(SendingEnd, Closing):
         boxes = self._boxes if to is None else 0
         return self._send_many(boxes or self._destinations(to), messages, timeout)
 
-    def loan(self, size: int, *, timeout: float | None = None, to: str | None = None) -> _LoanBlock:
+    def loan(self, size: int, *, timeout: float | None = None, to: str | None = None) -> Loan:
         """A slot to write into without copying, as a block: ``with sender.loan(n) as slot: …``.
 
         The message is sent when the block ends, and dropped if it raises. One loan at a time.
@@ -208,8 +164,7 @@ class Sender(SendingEnd, Closing):
         boxes = (self._boxes if to is None else 0) or self._destinations(to)
         if boxes & (boxes - 1):
             raise ValueError(f"{self.name}: a loan goes to one mailbox")
-        deadline = DEFAULT_DEADLINE if timeout is None else deadline_in(timeout)
-        return _LoanBlock(self, boxes.bit_length() - 1, size, deadline)
+        return Loan(self, boxes.bit_length() - 1, size, timeout)
 
     def overruns(self) -> list[Overrun]:
         """Sends that broke their bound since the last call; the latest 64 at most."""
@@ -242,16 +197,10 @@ class Sender(SendingEnd, Closing):
 
     def _send_at_once(self, data: bytes, to: str | Iterable[str] | None) -> Receipt | None:
         """None if it would have to wait; that does not count as a full lane."""
+        self._handle()
         boxes = (self._boxes if to is None else 0) or self._destinations(to)
-        receipt = new("struct sc_receipt *")
         whole = memoryview(cast(Any, data))
-        payload = ffi.from_buffer(whole if whole.c_contiguous else whole.tobytes())
-        code = lib.sc_send(self._handle(), boxes, payload, len(payload), _AT_ONCE, receipt)
-        if code in (lib.SC_FULL, lib.SC_FROZEN):
-            return None
-        if code:
-            self._fail(code)
-        return Receipt(*_receipt_words(ffi.buffer(receipt)))
+        return self._try_send(boxes, whole if whole.c_contiguous else whole.tobytes())
 
     def close(self) -> None:
         """Gives the lane back. The memory goes with the last reference: a thread may be inside."""

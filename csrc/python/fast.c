@@ -1,6 +1,6 @@
-/* fast.c: Sender.send and Receiver.receive as Python calls them, without cffi in between.
+/* fast.c: sending, receiving, loans and views as Python calls them, without cffi in between.
  *
- * Everything else goes through cffi, but these two are called millions of times, and a cffi call
+ * Everything else goes through cffi, but these are called millions of times, and a cffi call
  * with its Python wrapper around it costs as much as the core's own work. Here a call is parsed,
  * made and answered in C.
  *
@@ -10,23 +10,28 @@
  * The GIL is held while the core tries once, which takes about a microsecond, and given up to
  * wait. Waiting is cut into slices, so that Ctrl-C is noticed.
  *
- * The ends are in sending.c and receiving.c; this file is the module.
+ * The ends are in sending.c and receiving.c, slots in place in lending.c; this file is the module.
  */
 #include "fast.h"
 
 #include <string.h>
 
-/* connect(send_many, receive_many, confirm, now, Receipt, Message), once: addresses and classes. */
+/* connect(functions, Receipt, Message), once: the core's functions by address, and classes. */
 static PyObject *connect(PyObject *module, PyObject *args)
 {
     (void)module;
-    PyObject *send, *receive, *confirm, *now, *receipt, *message;
-    if (!PyArg_ParseTuple(args, "OOOOOO", &send, &receive, &confirm, &now, &receipt, &message))
+    void **const places[] = {(void **)&core.send, (void **)&core.receive, (void **)&core.confirm,
+                             (void **)&core.now, (void **)&core.loan, (void **)&core.loan_send,
+                             (void **)&core.loan_drop, (void **)&core.view,
+                             (void **)&core.view_release};
+    const Py_ssize_t wanted = sizeof places / sizeof *places;
+    PyObject *functions, *receipt, *message;
+    if (!PyArg_ParseTuple(args, "O!OO", &PyTuple_Type, &functions, &receipt, &message))
         return NULL;
-    *(void **)&core.send = address(send);
-    *(void **)&core.receive = address(receive);
-    *(void **)&core.confirm = address(confirm);
-    *(void **)&core.now = address(now);
+    if (PyTuple_Size(functions) != wanted)
+        return PyErr_Format(PyExc_TypeError, "connect() takes %zd functions", wanted);
+    for (Py_ssize_t i = 0; i < wanted; i++)
+        *places[i] = address(PyTuple_GetItem(functions, i));
     if (PyErr_Occurred())
         return NULL;
     core.receipt_type = Py_NewRef(receipt);
@@ -70,15 +75,22 @@ static struct PyModuleDef module = {
 
 PyMODINIT_FUNC PyInit__fast(void)
 {
+    const struct {
+        const char *name;
+        PyType_Spec *spec;
+        PyObject **keep;
+    } types[] = {{"SendingEnd", &sender_spec, &core.sending_type},
+                 {"ReceivingEnd", &receiver_spec, &core.receiving_type},
+                 {"LentSlot", &loan_spec, NULL},
+                 {"SeenSlot", &view_spec, NULL}};
     PyObject *made = PyModule_Create(&module);
-    PyObject *sending = made ? PyType_FromSpec(&sender_spec) : NULL;
-    PyObject *receiving = sending ? PyType_FromSpec(&receiver_spec) : NULL;
-    if (!receiving || PyModule_AddObjectRef(made, "SendingEnd", sending) ||
-        PyModule_AddObjectRef(made, "ReceivingEnd", receiving)) {
-        Py_XDECREF(made);
-        made = NULL;
+    for (size_t i = 0; made && i < sizeof types / sizeof *types; i++) {
+        PyObject *type = PyType_FromSpec(types[i].spec);
+        if (!type || PyModule_AddObjectRef(made, types[i].name, type))
+            Py_CLEAR(made);
+        if (types[i].keep && made)
+            *types[i].keep = Py_NewRef(type);
+        Py_XDECREF(type);
     }
-    Py_XDECREF(sending);
-    Py_XDECREF(receiving);
     return made;
 }

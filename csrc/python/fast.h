@@ -23,25 +23,45 @@
 #define FAST(function) ((PyCFunction)(void (*)(void))(function))
 #define INSIDE __attribute__((visibility("hidden")))
 
-/* Set once, by connect(). */
+/* Set once, by connect(); the ends' types when the module is made. */
 struct core {
     int (*send)(sc_sender *, uint64_t, const struct sc_part *, uint32_t, uint64_t,
                 struct sc_receipt *);
     int (*receive)(sc_receiver *, void *, uint64_t, uint64_t, struct sc_message *, uint32_t);
     int (*confirm)(sc_sender *, int, const struct sc_receipt *, uint64_t);
     uint64_t (*now)(void);
+    int (*loan)(sc_sender *, int, uint64_t, uint64_t, void **);
+    int (*loan_send)(sc_sender *, uint64_t, uint64_t, struct sc_receipt *);
+    int (*loan_drop)(sc_sender *);
+    int (*view)(sc_receiver *, uint64_t, struct sc_message *, const void **);
+    int (*view_release)(sc_receiver *);
     PyObject *receipt_type, *message_type;
+    PyObject *sending_type, *receiving_type;
     newfunc new_tuple;
 };
 extern INSIDE struct core core;
 
-extern INSIDE PyType_Spec sender_spec, receiver_spec;
+extern INSIDE PyType_Spec sender_spec, receiver_spec, loan_spec, view_spec;
 
 /* Hands a call on to a Python method of the same object. */
 INSIDE PyObject *in_python(PyObject *self, const char *name, PyObject *const *args,
                            Py_ssize_t count, PyObject *keywords);
 INSIDE PyObject *raise_code(PyObject *self, int code);
 INSIDE void dealloc(PyObject *self);
+
+INSIDE PyObject *receipt_of(PyObject *self, int rc, const struct sc_receipt *receipt);
+
+/* lending.c asks the ends. Each returns 0, a negative code, or SIGNALLED. A sender remembers a
+ * loan that is still looked into, without owning it, until the loan is gone. */
+INSIDE int sender_lend(PyObject *self, int box, uint64_t bytes, uint64_t wait_ns, void **out);
+INSIDE int sender_take_back(PyObject *self, uint64_t bytes, uint64_t wait_ns, bool send,
+                            struct sc_receipt *out);
+INSIDE void sender_remember(PyObject *self, PyObject *lent);
+INSIDE void sender_forget(PyObject *self, PyObject *lent);
+INSIDE bool still_looked_into(PyObject *lent);
+INSIDE int receiver_view(PyObject *self, uint64_t wait_ns, PyObject **message,
+                         struct sc_message *info, const void **out);
+INSIDE int receiver_view_end(PyObject *self);
 
 /* Takes over `data`. */
 INSIDE PyObject *message_of(PyObject *data, const struct sc_message *info);

@@ -190,6 +190,47 @@ static PyObject *receiver_await(PyObject *self, PyObject *timeout)
     Py_RETURN_TRUE;
 }
 
+/* ---- for lending.c ---- */
+
+/* A message that was fetched in advance, or a slot. Not through fetch(): what is viewed is not
+ * to be copied, and the core lets one view be open at a time. */
+int receiver_view(PyObject *self, uint64_t wait_ns, PyObject **message, struct sc_message *info,
+                  const void **out)
+{
+    struct receiver *r = (struct receiver *)self;
+    sc_receiver *handle = r->handle;
+    int rc = SC_TIMEOUT;
+    if (r->next < r->count) {
+        *info = r->infos[r->next];
+        *message = take(r);
+        return *message ? 0 : SIGNALLED;
+    }
+    if (!handle)
+        return SC_CLOSED;
+    if (!r->waits)
+        rc = core.view(handle, AT_ONCE, info, out);
+    uint64_t end = 0;
+    while (rc == SC_TIMEOUT) {
+        uint64_t now = core.now();
+        end = end ? end : now + wait_ns;
+        bool last = now + SLICE_NS >= end;
+        Py_BEGIN_ALLOW_THREADS
+        rc = core.view(handle, last ? end : now + SLICE_NS, info, out);
+        Py_END_ALLOW_THREADS
+        if (last)
+            break;
+        if (rc == SC_TIMEOUT && PyErr_CheckSignals())
+            return SIGNALLED;
+    }
+    return rc;
+}
+
+int receiver_view_end(PyObject *self)
+{
+    sc_receiver *handle = ((struct receiver *)self)->handle;
+    return handle ? core.view_release(handle) : SC_CLOSED;
+}
+
 /* _take() -> a message that was fetched in advance, or None */
 static PyObject *receiver_take(PyObject *self, PyObject *unused)
 {

@@ -11,6 +11,7 @@ struct sender {
     sc_sender *handle;                               /* NULL: closed */
     unsigned long long boxes;                        /* 0: say to whom */
     bool waits;                                      /* the protocol waits inside of a send */
+    PyObject *remembered;                            /* an ended loan, not owned; NULL: none */
 };
 
 /* A slice of the time was over, and the message sent but not decided. */
@@ -31,6 +32,19 @@ static int await_decision(sc_sender *handle, uint64_t end, const struct sc_recei
     }
 }
 
+/* The slot of an ended loan is the sender's next one: nobody else may be able to write there. */
+static bool slot_is_looked_into(const struct sender *s)
+{
+    return s->remembered && still_looked_into(s->remembered);
+}
+
+static int refuse(void)
+{
+    PyErr_SetString(PyExc_BufferError,
+                    "an array or memoryview over the slot of an earlier loan is still there");
+    return SIGNALLED;
+}
+
 /* 0, a negative code, or SIGNALLED. */
 static int send_parts(struct sender *s, uint64_t boxes, const struct sc_part *parts, uint32_t count,
                       uint64_t bytes, uint64_t wait_ns, struct sc_receipt *out)
@@ -39,6 +53,8 @@ static int send_parts(struct sender *s, uint64_t boxes, const struct sc_part *pa
     int rc = SC_FULL;
     if (!handle)
         return SC_CLOSED;
+    if (slot_is_looked_into(s))
+        return refuse();
     if (!s->waits && bytes < LARGE_BYTES)
         rc = core.send(handle, boxes, parts, count, AT_ONCE, out);
     uint64_t end = 0;
@@ -58,7 +74,7 @@ static int send_parts(struct sender *s, uint64_t boxes, const struct sc_part *pa
     return rc == SC_UNDECIDED ? await_decision(handle, end, out) : rc;
 }
 
-static PyObject *receipt_of(PyObject *self, int rc, const struct sc_receipt *receipt)
+PyObject *receipt_of(PyObject *self, int rc, const struct sc_receipt *receipt)
 {
     if (rc)
         return raise_code(self, rc);
@@ -132,6 +148,28 @@ static PyObject *sender_send_boxes(PyObject *self, PyObject *const *args, Py_ssi
     return send_one(s, boxes, part, &buffer, wait_ns);
 }
 
+/* _try_send(boxes, data): without waiting; None if it would have to. */
+static PyObject *sender_try_send(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    struct sender *s = (struct sender *)self;
+    Py_buffer buffer;
+    struct sc_part part;
+    struct sc_receipt receipt;
+    if (count != 2)
+        return PyErr_Format(PyExc_TypeError, "_try_send(boxes, data)");
+    uint64_t boxes = PyLong_AsUnsignedLongLong(args[0]);
+    if (PyErr_Occurred() || bytes_of(args[1], &buffer, &part))
+        return NULL;
+    int rc = !s->handle             ? SC_CLOSED
+             : slot_is_looked_into(s) ? refuse()
+                                      : core.send(s->handle, boxes, &part, 1, AT_ONCE, &receipt);
+    if (buffer.obj)
+        PyBuffer_Release(&buffer);
+    if (rc == SC_FULL || rc == SC_FROZEN)
+        Py_RETURN_NONE;
+    return receipt_of(self, rc, &receipt);
+}
+
 /* Fills the parts from a tuple of bytes. Their sum, or UINT64_MAX with an exception. */
 static uint64_t parts_of(PyObject *messages, Py_ssize_t count, struct sc_part *parts)
 {
@@ -176,6 +214,55 @@ static PyObject *sender_send_many(PyObject *self, PyObject *const *args, Py_ssiz
     return receipt_of(self, rc, &receipt);
 }
 
+/* ---- for lending.c ---- */
+
+int sender_lend(PyObject *self, int box, uint64_t bytes, uint64_t wait_ns, void **out)
+{
+    struct sender *s = (struct sender *)self;
+    sc_sender *handle = s->handle;
+    if (!handle)
+        return SC_CLOSED;
+    if (slot_is_looked_into(s))
+        return refuse();
+    int rc = core.loan(handle, box, bytes, AT_ONCE, out);
+    uint64_t end = 0;
+    while (rc == SC_FULL || rc == SC_FROZEN) {
+        uint64_t now = core.now();
+        end = end ? end : now + wait_ns;
+        bool last = now + SLICE_NS >= end;
+        Py_BEGIN_ALLOW_THREADS
+        rc = core.loan(handle, box, bytes, last ? end : SC_UNCOUNTED | (now + SLICE_NS), out);
+        Py_END_ALLOW_THREADS
+        if (last)
+            break;
+        if (rc == SC_FULL && PyErr_CheckSignals())
+            return SIGNALLED;
+    }
+    return rc;
+}
+
+int sender_take_back(PyObject *self, uint64_t bytes, uint64_t wait_ns, bool send,
+                     struct sc_receipt *out)
+{
+    sc_sender *handle = ((struct sender *)self)->handle;
+    int rc;
+    if (!handle)
+        return SC_CLOSED;
+    Py_BEGIN_ALLOW_THREADS
+    rc = send ? core.loan_send(handle, bytes, core.now() + wait_ns, out) : core.loan_drop(handle);
+    Py_END_ALLOW_THREADS
+    return rc;
+}
+
+void sender_remember(PyObject *self, PyObject *lent) { ((struct sender *)self)->remembered = lent; }
+
+void sender_forget(PyObject *self, PyObject *lent)
+{
+    struct sender *s = (struct sender *)self;
+    if (s->remembered == lent)
+        s->remembered = NULL;
+}
+
 /* _bind(handle, waits); _bind(0, False) closes. */
 static PyObject *sender_bind(PyObject *self, PyObject *args)
 {
@@ -195,6 +282,7 @@ static PyObject *sender_bind(PyObject *self, PyObject *args)
 static PyMethodDef sender_methods[] = {
     {"send", FAST(sender_send), METH_FASTCALL | METH_KEYWORDS, send_doc},
     {"_send", FAST(sender_send_boxes), METH_FASTCALL, NULL},
+    {"_try_send", FAST(sender_try_send), METH_FASTCALL, NULL},
     {"_send_many", FAST(sender_send_many), METH_FASTCALL, NULL},
     {"_bind", sender_bind, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},

@@ -1,7 +1,8 @@
 """csrc/python: the calls that must be fast."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import numpy.typing as npt
 
@@ -26,6 +27,7 @@ class SendingEnd:
         """
 
     def _send(self, boxes: int, data: bytes | memoryview, timeout: float | None, /) -> Receipt: ...
+    def _try_send(self, boxes: int, data: bytes | memoryview, /) -> Receipt | None: ...
     def _send_many(
         self, boxes: int, messages: Sequence[bytes], timeout: float | None, /
     ) -> Receipt: ...
@@ -43,13 +45,40 @@ class ReceivingEnd:
     def _take(self) -> Message | None: ...
     def _fetched(self) -> int: ...
 
+class LentSlot:
+    def __new__(cls, sender: SendingEnd, box: int, size: int, timeout: float | None, /) -> Self: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> None: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    @property
+    def data(self) -> memoryview: ...
+    @property
+    def receipt(self) -> Receipt | None: ...
+
+class SeenSlot:
+    timestamp: int
+    sender: int
+    sequence: int
+    def __new__(cls, receiver: ReceivingEnd, timeout: float | None, /) -> Self: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> None: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    @property
+    def data(self) -> memoryview: ...
+
 def messages_of(payloads: tuple[bytes, ...], words: bytes, /) -> list[Message]: ...
 def connect(
-    send_many: int,
-    receive_many: int,
-    confirm: int,
-    now: int,
-    receipt: type[Receipt],
-    message: type[Message],
-    /,
+    functions: tuple[int, ...], receipt: type[Receipt], message: type[Message], /
 ) -> None: ...

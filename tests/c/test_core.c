@@ -87,6 +87,20 @@ static void crc32c_is_castagnolis(void)
     CHECK(crc32c(crc32c(0, noise, 1000), noise + 1000, 500) == crc32c(0, noise, 1500));
 }
 
+static void crc32c_copy_copies_what_it_sums_up_and_no_more(void)
+{
+    unsigned char noise[4200], to[4300];
+    srand(3);
+    for (size_t i = 0; i < sizeof noise; i++)
+        noise[i] = (unsigned char)rand();
+    for (size_t n = 0; n <= sizeof noise; n += n < 400 ? 1 : 317) {
+        memset(to, 0x5a, sizeof to);
+        CHECK(crc32c_copy(7, to + 3, noise, n) == crc32c(7, noise, n));
+        CHECK(memcmp(to + 3, noise, n) == 0);
+        CHECK(to[2] == 0x5a && to[3 + n] == 0x5a);
+    }
+}
+
 static void a_seal_shows_every_flipped_bit(void)
 {
     CHECK(!seal_ok(0));
@@ -612,6 +626,7 @@ static void closing_ends_the_rounds_of_a_schedule(void)
 static const struct { const char *name; void (*run)(void); } tests[] = {
 #define TEST(name) {#name, name}
     TEST(crc32c_is_castagnolis),
+    TEST(crc32c_copy_copies_what_it_sums_up_and_no_more),
     TEST(a_seal_shows_every_flipped_bit),
     TEST(the_first_proposal_is_everybodys_decision),
     TEST(settling_completes_a_walk_left_half_done),

@@ -194,5 +194,6 @@ def test_an_array_lent_from_a_truncated_copy_can_still_be_written(name: str) -> 
         array = block.__enter__().array()
         faults.kill_copy(box, 0)
         array[:] = np.arange(1 << 16, dtype=np.uint8)
+        del array
         with pytest.raises(Exception, match="try again"):
             block.__exit__(None, None, None)
