@@ -16,7 +16,6 @@ from shmcast._fast import ReceivingEnd
 from shmcast._native import ffi, lib
 from shmcast.errors import LeftEarly, error_from
 from shmcast.mailbox.core import (
-    DEFAULT_DEADLINE,
     DEFAULT_TIMEOUT_S,
     Closing,
     Late,
@@ -25,6 +24,7 @@ from shmcast.mailbox.core import (
     address_of,
     check,
     deadline_in,
+    in_slices,
     new,
     overruns_of,
 )
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 _view = lib.sc_view
 _view_release = lib.sc_view_release
 _BATCH = 64
+_AT_ONCE = 1  # a time long past: the core looks once
 _ASYNC_SLICE_S = 0.1  # how soon the helper thread notices that nobody waits any more
 
 
@@ -79,10 +80,10 @@ class View:
 
 
 class _ViewBlock:
-    __slots__ = ("_deadline", "_lent", "_receiver")
+    __slots__ = ("_lent", "_receiver", "_timeout")
 
-    def __init__(self, receiver: Receiver, deadline: int) -> None:
-        self._receiver, self._deadline = receiver, deadline
+    def __init__(self, receiver: Receiver, timeout: float | None) -> None:
+        self._receiver, self._timeout = receiver, timeout
         self._lent = False
 
     def __enter__(self) -> View:
@@ -91,7 +92,12 @@ class _ViewBlock:
         if message is not None:  # fetched in advance by receive()
             return View(memoryview(message.data), *message[1:])
         address, info, words = receiver._view_out  # one at a time: the core refuses a second one
-        code = _view(receiver._handle(), self._deadline, info, address)
+        handle, timeout = receiver._handle(), self._timeout
+        code = _view(handle, _AT_ONCE, info, address)
+        if code == lib.SC_TIMEOUT:
+            code = in_slices(
+                timeout, (lib.SC_TIMEOUT,), lambda end: int(_view(handle, end, info, address))
+            )
         if code:
             raise error_from(code, receiver.name)
         self._lent = True
@@ -134,7 +140,10 @@ class Receiver(ReceivingEnd, Closing):
         self.name = segments.name
         self._segments = segments
         out = new("sc_receiver **")
-        code = lib.sc_receiver_open(segments.require(), box, deadline_in(timeout), out)
+        domain = segments.require()
+        code = in_slices(
+            timeout, (lib.SC_NO_LANE,), lambda end: int(lib.sc_receiver_open(domain, box, end, out))
+        )
         check(code, self.name)
         self._receiver: Any = out[0]
         lib.sc_receiver_wait_style(self._receiver, _SPIN_NS[wait])
@@ -169,8 +178,9 @@ class Receiver(ReceivingEnd, Closing):
         Senders wait for the slot while the block lasts. Leaving the block raises if what was read
         may be wrong, because its copy died or this receiver was evicted meanwhile.
         """
-        deadline = DEFAULT_DEADLINE if timeout is None else deadline_in(timeout)
-        return _ViewBlock(self, deadline)
+        if timeout is not None:
+            deadline_in(timeout)  # refuses what is no timeout
+        return _ViewBlock(self, timeout)
 
     @property
     def handle(self) -> Any:

@@ -20,6 +20,7 @@ from shmcast.mailbox.core import (
     address_of,
     check,
     deadline_in,
+    in_slices,
     name_bytes,
     new,
     overruns_of,
@@ -65,15 +66,20 @@ class Loan:
 class _LoanBlock:
     """Sent when the block ends, dropped on an exception."""
 
-    __slots__ = ("_box", "_deadline", "_loan", "_sender", "_size")
+    __slots__ = ("_box", "_loan", "_sender", "_size", "_timeout")
 
-    def __init__(self, sender: Sender, box: int, size: int, deadline: int) -> None:
-        self._sender, self._box, self._size, self._deadline = sender, box, size, deadline
+    def __init__(self, sender: Sender, box: int, size: int, timeout: float | None) -> None:
+        self._sender, self._box, self._size, self._timeout = sender, box, size, timeout
 
     def __enter__(self) -> Loan:
-        sender = self._sender
-        out = sender._loan_out  # one loan at a time: the core refuses a second one
-        code = _loan(sender._handle(), self._box, self._size, self._deadline, out)
+        sender, box, size = self._sender, self._box, self._size
+        handle, out = sender._handle(), sender._loan_out  # the core refuses a second loan
+        code = _loan(handle, box, size, _AT_ONCE, out)
+        if code in (lib.SC_FULL, lib.SC_FROZEN):
+            again = (lib.SC_FULL, lib.SC_FROZEN)
+            code = in_slices(
+                self._timeout, again, lambda end: int(_loan(handle, box, size, end, out))
+            )
         if code:
             raise error_from(code, sender.name)
         self._loan = Loan(sender._slots.of(out[0], self._size))
@@ -90,7 +96,8 @@ class _LoanBlock:
             check(lib.sc_loan_drop(sender._handle()), sender.name)
             return
         receipt = new("struct sc_receipt *")
-        code = _loan_send(sender._handle(), self._size, self._deadline, receipt)
+        deadline = DEFAULT_DEADLINE if self._timeout is None else deadline_in(self._timeout)
+        code = _loan_send(sender._handle(), self._size, deadline, receipt)
         if code:
             raise sender._error(code)
         self._loan.receipt = Receipt(*_receipt_words(ffi.buffer(receipt)))
@@ -113,7 +120,11 @@ class Sender(SendingEnd, Closing):
         self._segments = segments
         self._box = box
         out = new("sc_sender **")
-        check(lib.sc_sender_open(segments.require(), deadline_in(timeout), out), self.name)
+        domain = segments.require()
+        code = in_slices(
+            timeout, (lib.SC_NO_LANE,), lambda end: int(lib.sc_sender_open(domain, end, out))
+        )
+        check(code, self.name)
         self._sender: Any = out[0]
         lib.sc_sender_raise_late(self._sender, late is Late.RAISE)
         self._boxes = 0 if box is None else 1 << box
@@ -208,8 +219,9 @@ class Sender(SendingEnd, Closing):
         boxes = (self._boxes if to is None else 0) or self._destinations(to)
         if boxes & (boxes - 1):
             raise ValueError(f"{self.name}: a loan goes to one mailbox")
-        deadline = DEFAULT_DEADLINE if timeout is None else deadline_in(timeout)
-        return _LoanBlock(self, boxes.bit_length() - 1, size, deadline)
+        if timeout is not None:
+            deadline_in(timeout)  # refuses what is no timeout
+        return _LoanBlock(self, boxes.bit_length() - 1, size, timeout)
 
     def overruns(self) -> list[Overrun]:
         """Sends that broke their bound since the last call; the latest 64 at most."""
@@ -220,7 +232,11 @@ class Sender(SendingEnd, Closing):
         protocol it tells of a send that ended with Undecided, whose error holds the receipt."""
         words = new("struct sc_receipt *", tuple(receipt))
         box = -1 if self._box is None else self._box
-        check(lib.sc_confirm(self._handle(), box, words, deadline_in(timeout)), self.name)
+        handle = self._handle()
+        code = in_slices(
+            timeout, (lib.SC_TIMEOUT,), lambda end: int(lib.sc_confirm(handle, box, words, end))
+        )
+        check(code, self.name)
 
     async def asend(
         self,
