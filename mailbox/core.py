@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -92,6 +93,21 @@ def deadline_in(timeout_s: float | None) -> int:
     if not 0 <= timeout_s <= 1e9:
         raise ValueError(f"timeout must be between 0 and 1e9 seconds, not {timeout_s!r}")
     return _FROM_NOW | int(timeout_s * 1e9)
+
+
+SLICE_S = 0.1
+
+
+def in_slices(timeout_s: float | None, again: tuple[int, ...], call: Callable[[int], int]) -> int:
+    """Waits a slice at a time, as long as the core answers with one of `again`: between two slices
+    Ctrl-C is noticed."""
+    deadline_in(timeout_s)  # refuses what is no timeout
+    end = time.monotonic() + (DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s)
+    while True:
+        left = max(0.0, end - time.monotonic())
+        code = call(deadline_in(min(left, SLICE_S)))
+        if code not in again or left <= SLICE_S:
+            return code
 
 
 def check(code: int, what: str) -> int:

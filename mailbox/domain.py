@@ -19,6 +19,7 @@ from shmcast.mailbox.core import (
     Protocol,
     check,
     deadline_in,
+    in_slices,
     name_bytes,
     new,
 )
@@ -79,7 +80,11 @@ def create_handle(
 
 def open_handle(name: str, timeout: float | None) -> Any:
     out = new("sc_domain **")
-    check(lib.sc_domain_open(name_bytes(name), deadline_in(timeout), out), name)
+    encoded = name_bytes(name)
+    code = in_slices(
+        timeout, (lib.SC_TIMEOUT,), lambda deadline: int(lib.sc_domain_open(encoded, deadline, out))
+    )
+    check(code, name)
     return out[0]
 
 

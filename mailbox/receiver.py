@@ -23,6 +23,7 @@ from shmcast.mailbox.core import (
     array_over,
     check,
     deadline_in,
+    in_slices,
     new,
     overruns_of,
 )
@@ -93,7 +94,10 @@ class Receiver(ReceivingEnd, Closing):
         self.name = segments.name
         self._segments = segments
         out = new("sc_receiver **")
-        code = lib.sc_receiver_open(segments.require(), box, deadline_in(timeout), out)
+        domain = segments.require()
+        code = in_slices(
+            timeout, (lib.SC_NO_LANE,), lambda end: int(lib.sc_receiver_open(domain, box, end, out))
+        )
         check(code, self.name)
         self._receiver: Any = out[0]
         lib.sc_receiver_wait_style(self._receiver, _SPIN_NS[wait])

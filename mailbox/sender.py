@@ -18,6 +18,7 @@ from shmcast.mailbox.core import (
     array_over,
     check,
     deadline_in,
+    in_slices,
     name_bytes,
     new,
     overruns_of,
@@ -71,7 +72,11 @@ class Sender(SendingEnd, Closing):
         self._segments = segments
         self._box = box
         out = new("sc_sender **")
-        check(lib.sc_sender_open(segments.require(), deadline_in(timeout), out), self.name)
+        domain = segments.require()
+        code = in_slices(
+            timeout, (lib.SC_NO_LANE,), lambda end: int(lib.sc_sender_open(domain, end, out))
+        )
+        check(code, self.name)
         self._sender: Any = out[0]
         lib.sc_sender_raise_late(self._sender, late is Late.RAISE)
         self._boxes = 0 if box is None else 1 << box
@@ -175,7 +180,11 @@ class Sender(SendingEnd, Closing):
         protocol it tells of a send that ended with Undecided, whose error holds the receipt."""
         words = new("struct sc_receipt *", tuple(receipt))
         box = -1 if self._box is None else self._box
-        check(lib.sc_confirm(self._handle(), box, words, deadline_in(timeout)), self.name)
+        handle = self._handle()
+        code = in_slices(
+            timeout, (lib.SC_TIMEOUT,), lambda end: int(lib.sc_confirm(handle, box, words, end))
+        )
+        check(code, self.name)
 
     async def asend(
         self,

@@ -15,15 +15,17 @@ struct sender {
 };
 
 /* A slice of the time was over, and the message sent but not decided. */
-static int await_decision(sc_sender *handle, uint64_t end, const struct sc_receipt *receipt)
+static int await_decision(sc_sender *handle, uint64_t boxes, uint64_t end,
+                          const struct sc_receipt *receipt)
 {
+    int box = __builtin_ctzll(boxes);
     for (;;) {
         uint64_t now = core.now();
         if (now >= end)
             return SC_UNDECIDED;
         int rc;
         Py_BEGIN_ALLOW_THREADS
-        rc = core.confirm(handle, -1, receipt, now + SLICE_NS < end ? now + SLICE_NS : end);
+        rc = core.confirm(handle, box, receipt, now + SLICE_NS < end ? now + SLICE_NS : end);
         Py_END_ALLOW_THREADS
         if (rc != SC_TIMEOUT)
             return rc;
@@ -71,7 +73,7 @@ static int send_parts(struct sender *s, uint64_t boxes, const struct sc_part *pa
         if (PyErr_CheckSignals())
             return SIGNALLED;
     }
-    return rc == SC_UNDECIDED ? await_decision(handle, end, out) : rc;
+    return rc == SC_UNDECIDED ? await_decision(handle, boxes, end, out) : rc;
 }
 
 PyObject *receipt_of(PyObject *self, int rc, const struct sc_receipt *receipt)

@@ -311,6 +311,45 @@ static void a_deciding_thread_tells_of_its_error_and_goes_on(void)
     sc_domain_close(d);
 }
 
+/* ---- deadlines ---- */
+
+static _Atomic uint64_t latest_wake;                 /* the latest moment that anybody slept to */
+
+int __real_sys_futex_wait(bell_t *bell, uint32_t expected, uint64_t until);
+int __wrap_sys_futex_wait(bell_t *bell, uint32_t expected, uint64_t until);
+int __wrap_sys_futex_wait(bell_t *bell, uint32_t expected, uint64_t until)
+{
+    if (until > LOAD_ACQUIRE(&latest_wake))
+        STORE_RELEASE(&latest_wake, until);
+    return __real_sys_futex_wait(bell, expected, until - LOAD_ACQUIRE(&ahead_ns));
+}
+
+/* However slow the machine is, nobody asks to sleep for longer than its deadline. */
+static void whoever_waits_sleeps_to_its_deadline_and_no_longer(void)
+{
+    struct ends e = open_ends();
+    struct sc_receipt receipt;
+    char got[64];
+    for (int i = 0; i < 4; i++)
+        CHECK(sc_send(e.sender, 1, "x", 2, NOW, &receipt) == 0);
+    for (int i = 0; i < 20; i++) {
+        uint64_t deadline = sys_now() + 300000 + (uint64_t)i * 37000;
+        STORE_RELEASE(&latest_wake, 0);
+        CHECK(sc_send(e.sender, 1, "y", 2, deadline, &receipt) == SC_FULL && sys_now() >= deadline);
+        CHECK(LOAD_ACQUIRE(&latest_wake) <= deadline);
+    }
+    for (int i = 0; i < 4; i++)
+        expect(&e, "x");
+    sc_receiver_wait_style(e.receiver, 0);
+    for (int i = 0; i < 20; i++) {
+        uint64_t deadline = sys_now() + 300000 + (uint64_t)i * 37000;
+        STORE_RELEASE(&latest_wake, 0);
+        CHECK(next_text(e.receiver, got, deadline) == SC_TIMEOUT && sys_now() >= deadline);
+        CHECK(LOAD_ACQUIRE(&latest_wake) <= deadline);
+    }
+    close_ends(&e);
+}
+
 /* ---- `timing` with bounds of minutes, decided by rounds that the test takes ---- */
 
 #define BOUND_NS (100 * NS_PER_S)
@@ -464,6 +503,7 @@ static const struct { const char *name; void (*run)(void); } tests[] = {
     TEST(a_fork_does_not_inherit_a_lock_that_nobody_will_open),
     TEST(many_stopped_senders_are_overdue_at_one_moment),
     TEST(a_deciding_thread_tells_of_its_error_and_goes_on),
+    TEST(whoever_waits_sleeps_to_its_deadline_and_no_longer),
     TEST(a_late_send_ends_at_its_deadline_and_confirm_tells),
     TEST(a_batch_of_the_timed_protocols_is_not_late_for_its_length),
     TEST(one_fast_clock_rejects_no_message_of_the_dead),

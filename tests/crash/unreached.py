@@ -17,8 +17,11 @@ REASONS = {
     ("sys.c", "sys_boot_id"): "private: a read of /proc",
     ("segment.c", "map_range"): "only when the table of mappings is full",
     ("segment.c", "segment_create"): "only when /dev/shm is full or the group is not ours",
+    ("segment.c", "segment_give_to"): "only when somebody else replaces an owner's copy; nameless",
     ("segment.c", "segment_hold_name"): "only when two clear away the same leftovers at once",
     ("segment.c", "segment_open"): "only on a damaged segment, which is then left as it was",
+    ("overrun.c", "overrun_note"): "private: breaches are kept in the handle",
+    ("receive_timing.c", "decide_every_poll"): "private: an error for the application",
     ("turn.c", "turn_wait"): "private: two threads with one handle",
     (
         "view.c",

@@ -15,6 +15,7 @@ import pytest
 import shmcast
 from helpers import Child, Layout, bounds, patch, peek, seal, segments_of, unseal
 from shmcast import Mailbox
+from shmcast._native import lib
 from shmcast.mailbox import faults
 
 Start = Callable[..., Child]
@@ -120,6 +121,16 @@ def test_asyncio_leaves_waiting_for_bounds_to_a_thread(name: str, timed: str) ->
     with Mailbox.create(name, protocol=timed, copies=2, message_size=64, bounds=quick) as box:
         assert asyncio.run(scenario(box)) == [b"x"]
     assert threading.get_ident() not in callers
+
+
+def test_an_undecided_send_brings_the_receipt_that_confirm_takes(name: str) -> None:
+    """How it comes about: tests/c/test_seams.c."""
+    with Mailbox.create(name, message_size=64) as box, box.sender() as tx:
+        with pytest.raises(shmcast.DeadlineMissed, match="confirm") as caught:
+            tx._fail(lib.SC_UNDECIDED)
+        assert isinstance(caught.value, shmcast.Undecided)
+        tx.confirm(caught.value.receipt)
+        tx.confirm(tx.send(b"x"))
 
 
 OWNER = """

@@ -45,4 +45,4 @@ def test_between_two_steps(program: Path, name: str) -> None:
 def test_every_one_is_run(program: Path) -> None:
     listed = subprocess.run([program], capture_output=True, text=True, check=True).stdout.split()
     assert listed == NAMES
-    assert len(NAMES) >= 10
+    assert len(NAMES) >= 12

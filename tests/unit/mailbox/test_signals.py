@@ -15,6 +15,11 @@ WAITS = {
     "receive": "box.receiver().receive(timeout=300)",
     "receive_many": "box.receiver().receive_many(timeout=300)",
     "send": "[sender.send(b'fills the lane', timeout=300) for _ in range(9)]",
+    "view": "box.receiver().view(timeout=300).__enter__()",
+    "areceive": "import asyncio; asyncio.run(box.receiver().areceive(timeout=300))",
+    "loan": "sender.send_many([b'full'] * 4); sender.loan(8, timeout=300).__enter__()",
+    "sender": "[box.sender(timeout=300) for _ in range(9)]",
+    "receiver": "[box.receiver(timeout=300) for _ in range(17)]",
     "send_many": "[sender.send_many([b'two', b'at a time'], timeout=300) for _ in range(9)]",
 }
 

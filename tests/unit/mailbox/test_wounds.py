@@ -94,7 +94,7 @@ def test_a_message_that_never_reached_the_other_copies_does_not_fail_them(
 
 def test_a_stale_hint_of_a_lanes_end_does_not_fail_copies(name: str, protocol: str) -> None:
     """As a newcomer sees it that read the hint and then slept for a lap."""
-    quick = bounds(protocol, 3, write_ns=5 * NS_PER_MS, flag_ns=NS_PER_MS, decide_ns=NS_PER_MS)
+    quick = bounds(protocol, 3, write_ns=5 * NS_PER_MS, flag_ns=NS_PER_MS, decide_ns=40 * NS_PER_MS)
     with Mailbox.create(name, **SIZES, protocol=protocol, bounds=quick) as box, box.sender() as tx:
         for i in range(10):
             tx.send(b"%d" % i, timeout=20)
