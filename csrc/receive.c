@@ -200,7 +200,10 @@ static void publish_histogram(struct sc_receiver *r)
     r->dirty_high = 0;
 }
 
-static void flush(struct sc_receiver *r)
+/* Tells the copies how far this receiver is. A sender that waits for room is woken when it is worth
+ * it: by a quarter of a ring, or, `waiting`, when nothing more will come from here for a while. It
+ * never sleeps long without being woken (lane_wait_room). */
+static void flush(struct sc_receiver *r, bool waiting)
 {
     /* A predecessor in this place that was evicted in its sleep may have stored its cursors over ours
      * since; a sender could wait for them for ever. So they are said again now and then. */
@@ -211,39 +214,43 @@ static void flush(struct sc_receiver *r)
         if (again || r->lanes[lane].flushed != r->lanes[lane].position) {
             if (r->decider)
                 decider_follow(r, lane);
+            r->unrung += r->lanes[lane].position - r->lanes[lane].flushed;
             receiver_store_cursor(r, lane);
             moved = true;
         }
-    if (!moved || r->view.count == 0)
-        return;
-    publish_stat(r, STAT_RECEIVED);
-    publish_stat(r, STAT_RECEIVED_BYTES);
-    publish_stat(r, STAT_RECEIVE_WORST_NS);
-    publish_histogram(r);
-    ring_senders(&r->view, r->box);
+    if (moved) {
+        publish_stat(r, STAT_RECEIVED);
+        publish_stat(r, STAT_RECEIVED_BYTES);
+        publish_stat(r, STAT_RECEIVE_WORST_NS);
+        publish_histogram(r);
+    }
+    if (r->unrung && (waiting || r->unrung >= r->domain->boxes[r->box].params.capacity / 4)) {
+        r->unrung = 0;
+        ring_senders(&r->view, r->box);
+    }
 }
 
-static void sleep_once(struct sc_receiver *r, uint64_t deadline, bool blocked)
+/* Looks once more and sleeps. 1 and a run, 0, or an error: what that look found. */
+static int sleep_once(struct sc_receiver *r, uint64_t deadline, bool blocked, struct run *run)
 {
     bell_t *bell = &mailbox_head(r->view.copy[0], r->box)->ring;
-    uint64_t now = sys_now();
-    uint64_t until = now + (blocked ? BLOCKED_SLEEP_NS : r->domain->params.bounds.poll_ns);
-    struct run run;
-    if (until > deadline)
-        until = deadline;
     uint32_t armed = bell_arm(bell);
     r->thorough = true;
-    int found = pick(r, &run);                       /* [W1] look once more */
+    int found = pick(r, run);                        /* [W1] look once more */
     r->thorough = false;
     if (found != 0)
-        return;
+        return found;
+    uint64_t until = r->now + (blocked ? BLOCKED_SLEEP_NS : r->domain->params.bounds.poll_ns);
+    if (until > deadline)
+        until = deadline;
     if (until > r->wake_at)
         until = r->wake_at;
-    if (until <= now)
-        return;
+    if (until <= r->now)
+        return 0;
     receiver_count(r, STAT_SLEEPS, 1);
     if (sys_futex_wait(bell, armed, until) == -EFAULT)
         sys_sleep_until(until);
+    return 0;
 }
 
 static bool is_blocked(const struct sc_receiver *r)
@@ -266,15 +273,18 @@ static bool has_left(const struct sc_receiver *r)
 }
 
 /* Waits for a run. Before it waits it tells the senders how far it is: messages that it skipped
- * because they were rejected may fill a whole lane, and its sender would wait for us. */
+ * because they were rejected may fill a whole lane, and its sender would wait for us. Who has just
+ * looked in vain and does not spin goes on where it looks once more anyway. */
 static int await_run(struct sc_receiver *r, uint64_t *pinned, struct run *run)
 {
     uint64_t since = 0;
-    for (;;) {
-        int rc = pick(r, run);
+    bool looked = r->looked && r->spin_ns == 0;
+    r->looked = false;
+    for (;; looked = false) {
+        int rc = looked ? 0 : pick(r, run);
         if (rc)
             return rc;
-        flush(r);
+        flush(r, true);
         uint64_t deadline = pin(pinned);             /* only those who wait need it */
         if (!still_member(r) && (rc = not_member(r)) != SC_COPY_FAILED)
             return rc;
@@ -285,6 +295,7 @@ static int await_run(struct sc_receiver *r, uint64_t *pinned, struct run *run)
             return rc;
         if (has_left(r) && !blocked)
             return SC_CLOSED;
+        r->looked = is_hurried(*pinned);
         if (r->now >= deadline)
             return SC_TIMEOUT;
         if (LOAD_RELAXED(&r->turn.ended))
@@ -293,8 +304,8 @@ static int await_run(struct sc_receiver *r, uint64_t *pinned, struct run *run)
             since = r->now;
         if (r->now - since < r->spin_ns)
             cpu_relax();
-        else
-            sleep_once(r, deadline, blocked);
+        else if ((rc = sleep_once(r, deadline, blocked, run)))
+            return rc;
     }
 }
 
@@ -426,6 +437,8 @@ static int receive_some(struct sc_receiver *r, unsigned char *buffer, uint64_t s
         if (rc < 0)
             return n ? (int)n : rc;
         n += (uint32_t)rc;
+        if (n && earliest_head(r) < 0)               /* a second look would cost more than it finds */
+            break;
     }
     return (int)n;
 }
@@ -441,7 +454,7 @@ int sc_receive_many(sc_receiver *r, void *buffer, uint64_t size, uint64_t deadli
     rc = r->viewing ? SC_INVALID : raise_lateness(r);
     if (rc == 0)
         rc = receive_some(r, buffer, size, &deadline, out, max);
-    flush(r);
+    flush(r, false);
     receiver_exit(r);
     return rc;
 }
@@ -519,7 +532,7 @@ int sc_view_release(sc_receiver *r)
             rc = SC_COPY_FAILED;
         if (rc == 0 && !still_member(r))
             rc = not_member(r);
-        flush(r);
+        flush(r, false);
     }
     receiver_exit(r);
     return rc;

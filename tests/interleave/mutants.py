@@ -80,7 +80,7 @@ HUNTED = [
     ),
     hunted(
         "no-second-look-before-sleeping", "validity", "eager-sleep",
-        Edit("receive.c", "    int found = pick(r, &run);                       /* [W1] look once more */",
+        Edit("receive.c", "    int found = pick(r, run);                        /* [W1] look once more */",
              "    int found = 0;\n    (void)run;"),
         short=True,
     ),
@@ -117,7 +117,7 @@ HUNTED = [
     ),
     hunted(
         "skipped-messages-stay-on-the-books", "bounded time", "eager-join-2",
-        Edit("receive.c", "        flush(r);\n        uint64_t deadline = pin", "        uint64_t deadline = pin"),
+        Edit("receive.c", "        flush(r, true);\n        uint64_t deadline = pin", "        uint64_t deadline = pin"),
     ),
     hunted(
         "live-lane-reclaimed", "ordering", "eager-reclaim",
