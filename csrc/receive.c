@@ -230,27 +230,27 @@ static void flush(struct sc_receiver *r, bool waiting)
     }
 }
 
-/* Looks once more and sleeps. 1 and a run, 0, or an error: what that look found. */
-static int sleep_once(struct sc_receiver *r, uint64_t deadline, bool blocked, struct run *run)
+static void sleep_once(struct sc_receiver *r, uint64_t deadline, bool blocked)
 {
     bell_t *bell = &mailbox_head(r->view.copy[0], r->box)->ring;
-    uint32_t armed = bell_arm(bell);
-    r->thorough = true;
-    int found = pick(r, run);                        /* [W1] look once more */
-    r->thorough = false;
-    if (found != 0)
-        return found;
-    uint64_t until = r->now + (blocked ? BLOCKED_SLEEP_NS : r->domain->params.bounds.poll_ns);
+    uint64_t now = sys_now();
+    uint64_t until = now + (blocked ? BLOCKED_SLEEP_NS : r->domain->params.bounds.poll_ns);
+    struct run run;
     if (until > deadline)
         until = deadline;
+    uint32_t armed = bell_arm(bell);
+    r->thorough = true;
+    int found = pick(r, &run);                       /* [W1] look once more */
+    r->thorough = false;
+    if (found != 0)
+        return;
     if (until > r->wake_at)
         until = r->wake_at;
-    if (until <= r->now)
-        return 0;
+    if (until <= now)
+        return;
     receiver_count(r, STAT_SLEEPS, 1);
     if (sys_futex_wait(bell, armed, until) == -EFAULT)
         sys_sleep_until(until);
-    return 0;
 }
 
 static bool is_blocked(const struct sc_receiver *r)
@@ -273,15 +273,12 @@ static bool has_left(const struct sc_receiver *r)
 }
 
 /* Waits for a run. Before it waits it tells the senders how far it is: messages that it skipped
- * because they were rejected may fill a whole lane, and its sender would wait for us. Who has just
- * looked in vain and does not spin goes on where it looks once more anyway. */
+ * because they were rejected may fill a whole lane, and its sender would wait for us. */
 static int await_run(struct sc_receiver *r, uint64_t *pinned, struct run *run)
 {
     uint64_t since = 0;
-    bool looked = r->looked && r->spin_ns == 0;
-    r->looked = false;
-    for (;; looked = false) {
-        int rc = looked ? 0 : pick(r, run);
+    for (;;) {
+        int rc = pick(r, run);
         if (rc)
             return rc;
         flush(r, true);
@@ -295,7 +292,6 @@ static int await_run(struct sc_receiver *r, uint64_t *pinned, struct run *run)
             return rc;
         if (has_left(r) && !blocked)
             return SC_CLOSED;
-        r->looked = is_hurried(*pinned);
         if (r->now >= deadline)
             return SC_TIMEOUT;
         if (LOAD_RELAXED(&r->turn.ended))
@@ -304,8 +300,8 @@ static int await_run(struct sc_receiver *r, uint64_t *pinned, struct run *run)
             since = r->now;
         if (r->now - since < r->spin_ns)
             cpu_relax();
-        else if ((rc = sleep_once(r, deadline, blocked, run)))
-            return rc;
+        else
+            sleep_once(r, deadline, blocked);
     }
 }
 

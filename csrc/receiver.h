@@ -52,7 +52,6 @@ struct sc_receiver {
     uint32_t last_lane;
     struct turn turn;
     bool leaving;
-    bool looked;                                     /* in vain, a moment ago, in a hurry */
     bool thorough;                                   /* about to sleep: look at everything */
     bool viewing;
     uint64_t stats[8];

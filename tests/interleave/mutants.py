@@ -80,7 +80,7 @@ HUNTED = [
     ),
     hunted(
         "no-second-look-before-sleeping", "validity", "eager-sleep",
-        Edit("receive.c", "    int found = pick(r, run);                        /* [W1] look once more */",
+        Edit("receive.c", "    int found = pick(r, &run);                       /* [W1] look once more */",
              "    int found = 0;\n    (void)run;"),
         short=True,
     ),
