@@ -7,6 +7,8 @@
 
 #define LANE_POLL_NS 2000000
 #define QUICK_BYTES 4096u
+#define FUSED_BYTES_MIN 1024u        /* below, a copy and then a sum is quicker: no word is read
+                                      * before the stores that made it have come to rest */
 
 /* A lane's history goes on where its last owner left it. The cell may know of an operation whose
  * intent stood only in copies that have failed since. */
@@ -228,10 +230,20 @@ static void spread(struct sc_sender *s, const struct operation *op, uint32_t i, 
     }
 }
 
+/* The next bytes into the sender's own block. The CRC is of what is there then. */
+static uint32_t take_block(struct sc_sender *s, const unsigned char *data, uint64_t bytes,
+                           bool checksum, uint32_t crc)
+{
+    if (checksum && bytes >= FUSED_BYTES_MIN)
+        return crc32c_copy(crc, s->block, data, bytes);
+    memcpy(s->block, data, bytes);
+    return checksum ? crc32c(crc, s->block, bytes) : 0;
+}
+
 /* One message to every copy and mailbox. The application may change it meanwhile, from another
  * thread or process: every copy must get the same all the same, and the checksum of that, or receivers
  * would find one copy after the other damaged. So each byte is taken once, into a block that is
- * ours and stays in the nearest cache. */
+ * ours and stays in a near cache. One copy without a checksum needs no such block. */
 static uint32_t payload_write(struct sc_sender *s, const struct operation *op, uint32_t i,
                               bool checksum)
 {
@@ -241,17 +253,14 @@ static uint32_t payload_write(struct sc_sender *s, const struct operation *op, u
     uint32_t crc = 0;
     if (targets == 0)
         return checksum ? crc32c(0, data, bytes) : 0;
-    if (targets == 1 && !checksum) {
-        spread(s, op, i, 0, data, bytes);
-        return 0;
-    }
     for (uint64_t at = 0; at < bytes; at += sizeof s->block) {
         uint64_t n = bytes - at < sizeof s->block ? bytes - at : sizeof s->block;
-        if (checksum)
-            crc = crc32c_copy(crc, s->block, data + at, n);
-        else
-            memcpy(s->block, data + at, n);
-        spread(s, op, i, at, s->block, n);
+        const unsigned char *from = data + at;
+        if (checksum || targets > 1) {
+            crc = take_block(s, from, n, checksum, crc);
+            from = s->block;
+        }
+        spread(s, op, i, at, from, n);
     }
     return crc;
 }

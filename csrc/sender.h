@@ -8,7 +8,7 @@
 enum sender_stat { STAT_OPERATIONS, STAT_SENT, STAT_SENT_BYTES, STAT_REJECTED, STAT_FULL,
                    STAT_LATE, STAT_SEND_WORST_NS };
 
-#define COPY_BLOCK_BYTES 12288u                      /* whole rounds of the checksum */
+#define COPY_BLOCK_BYTES 49152u                      /* whole rounds of the checksum */
 
 /* A send whose outcome was open when its time was over. */
 struct undecided {

@@ -22,7 +22,6 @@ from shmcast.mailbox.core import (
     address_of,
     array_over,
     check,
-    deadline_in,
     in_slices,
     new,
     overruns_of,

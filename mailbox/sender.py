@@ -17,7 +17,6 @@ from shmcast.mailbox.core import (
     address_of,
     array_over,
     check,
-    deadline_in,
     in_slices,
     name_bytes,
     new,

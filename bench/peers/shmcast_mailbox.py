@@ -10,7 +10,7 @@ from bench.peers.base import BATCH, Channel, Peer, ReceivingEnd, SendingEnd, uni
 
 _SLOTS = 1024
 _PAGE_SLOTS = 256
-_FRAME_SLOTS = 16
+_FRAME_SLOTS = 8  # as the other that shares memory has
 
 
 def slots_for(size: int) -> int:

@@ -20,8 +20,8 @@ from bench.peers.shmcast_mailbox import MailboxChannel
 from bench.questions.streaming import Load, stream
 
 SIZE = 1 << 20
-_WARM_UP = 32  # twice around the ring
-_SLOTS = 16
+_WARM_UP = 32  # four times around the ring
+_SLOTS = 8
 
 
 def _frame() -> np.ndarray:

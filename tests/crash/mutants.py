@@ -74,8 +74,8 @@ TRAPS = (
         ("eager", "send-more", "kill+lose", "~8/0", 2),
         Edit(
             "send.c",
-            "                if (s->view.copy[c] != op->in_place)\n",
-            "                if (s->view.copy[c] != op->in_place && c == 0)\n",
+            "            if (s->view.copy[c] != op->in_place)\n",
+            "            if (s->view.copy[c] != op->in_place && c == 0)\n",
         ),
     ),
     _trap(

@@ -55,7 +55,7 @@ def test_a_point_follows_every_write_of_a_send(program: Path, known: dict[str, S
     functions = [function_of(p)[1] for p in points if p.startswith("csrc/") and "loan" not in p]
     order = list(dict.fromkeys(functions))
     assert order[:6] == [
-        "payload_write", "publish_intent", "header_write", "carry", "set_flags", "intent_lower",
+        "spread", "publish_intent", "header_write", "carry", "set_flags", "intent_lower",
     ]  # fmt: skip
     assert functions.count("set_flags") == 4  # flag and tail, twice
     assert functions.count("header_write") == 12  # six words, twice
