@@ -46,7 +46,6 @@ struct sc_receiver {
     uint64_t late_after_ns;                          /* latency and Δr: a delivery is late then */
     uint64_t now;                                    /* true time of the last look */
     uint64_t wake_at;                                /* nothing can become ready before, unrung */
-    uint64_t unrung;                                 /* slots given back since senders were woken */
     uint64_t say_again_at;                           /* the cursors; see flush() */
     uint64_t last_ts;                                /* of the last delivered message */
     uint32_t last_lane;
