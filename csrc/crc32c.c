@@ -38,11 +38,11 @@ BOTH uint64_t take_word(unsigned char *to, const unsigned char *from, size_t at)
 
 BOTH unsigned char take_byte(unsigned char *to, const unsigned char *from, size_t at)
 {
-    unsigned char byte = from[at];
+    unsigned int byte = from[at];
     __asm__("" : "+r"(byte));
     if (to)
-        to[at] = byte;
-    return byte;
+        to[at] = (unsigned char)byte;
+    return (unsigned char)byte;
 }
 
 BOTH uint32_t crc_bytes(uint32_t crc, unsigned char *to, const unsigned char *p, size_t bytes)

@@ -201,10 +201,7 @@ static void publish_histogram(struct sc_receiver *r)
     r->dirty_high = 0;
 }
 
-/* Tells the copies how far this receiver is. A sender that waits for room is woken when it is worth
- * it: by a quarter of a ring, or, `waiting`, when nothing more will come from here for a while. It
- * never sleeps long without being woken (lane_wait_room). */
-static void flush(struct sc_receiver *r, bool waiting)
+static void flush(struct sc_receiver *r)
 {
     /* A predecessor in this place that was evicted in its sleep may have stored its cursors over ours
      * since; a sender could wait for them for ever. So they are said again now and then. */
@@ -215,20 +212,16 @@ static void flush(struct sc_receiver *r, bool waiting)
         if (again || r->lanes[lane].flushed != r->lanes[lane].position) {
             if (r->decider)
                 decider_follow(r, lane);
-            r->unrung += r->lanes[lane].position - r->lanes[lane].flushed;
             receiver_store_cursor(r, lane);
             moved = true;
         }
-    if (moved) {
-        publish_stat(r, STAT_RECEIVED);
-        publish_stat(r, STAT_RECEIVED_BYTES);
-        publish_stat(r, STAT_RECEIVE_WORST_NS);
-        publish_histogram(r);
-    }
-    if (r->unrung && (waiting || r->unrung >= r->domain->boxes[r->box].params.capacity / 4)) {
-        r->unrung = 0;
-        ring_senders(&r->view, r->box);
-    }
+    if (!moved || r->view.count == 0)
+        return;
+    publish_stat(r, STAT_RECEIVED);
+    publish_stat(r, STAT_RECEIVED_BYTES);
+    publish_stat(r, STAT_RECEIVE_WORST_NS);
+    publish_histogram(r);
+    ring_senders(&r->view, r->box);
 }
 
 static void sleep_once(struct sc_receiver *r, uint64_t deadline, bool blocked)
@@ -284,7 +277,7 @@ static int await_run(struct sc_receiver *r, uint64_t *pinned, struct run *run)
             r->began = clock_from(r->now);
         if (rc)
             return rc;
-        flush(r, true);
+        flush(r);
         uint64_t deadline = pin(pinned);             /* only those who wait need it */
         if (!still_member(r) && (rc = not_member(r)) != SC_COPY_FAILED)
             return rc;
@@ -449,8 +442,6 @@ static int receive_some(struct sc_receiver *r, unsigned char *buffer, uint64_t s
         if (rc < 0)
             return n ? (int)n : rc;
         n += (uint32_t)rc;
-        if (n && earliest_head(r) < 0)               /* a second look would cost more than it finds */
-            break;
     }
     return (int)n;
 }
@@ -466,7 +457,7 @@ int sc_receive_many(sc_receiver *r, void *buffer, uint64_t size, uint64_t deadli
     rc = r->viewing ? SC_INVALID : raise_lateness(r);
     if (rc == 0)
         rc = receive_some(r, buffer, size, &deadline, out, max);
-    flush(r, false);
+    flush(r);
     receiver_exit(r);
     return rc;
 }
@@ -546,7 +537,7 @@ int sc_view_release(sc_receiver *r)
             rc = SC_COPY_FAILED;
         if (rc == 0 && !still_member(r))
             rc = not_member(r);
-        flush(r, false);
+        flush(r);
     }
     receiver_exit(r);
     return rc;

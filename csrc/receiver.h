@@ -47,7 +47,6 @@ struct sc_receiver {
     uint64_t began;                                  /* this call's first look, by our clock; 0: none */
     uint64_t now;                                    /* true time of the last look */
     uint64_t wake_at;                                /* nothing can become ready before, unrung */
-    uint64_t unrung;                                 /* slots given back since senders were woken */
     uint64_t say_again_at;                           /* the cursors; see flush() */
     uint64_t last_ts;                                /* of the last delivered message */
     uint32_t last_lane;

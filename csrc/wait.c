@@ -43,9 +43,7 @@ void ring_receivers(const struct view *view, int box)
 }
 
 /* No fence here: it would cost every receive. A wake-up that slips through between a cursor's
- * store and this look costs the sender one short sleep, see lane_wait_room. So does a cursor that
- * nobody rings for: a receiver rings for a quarter of a ring, and when it finds nothing more to
- * read (flush in receive.c), and may stop calling before either. */
+ * store and this look costs the sender one short sleep, see lane_wait_room. */
 void ring_senders(const struct view *view, int box)
 {
     for (int i = 0; i < view->count; i++)

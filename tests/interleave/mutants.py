@@ -117,7 +117,7 @@ HUNTED = [
     ),
     hunted(
         "skipped-messages-stay-on-the-books", "bounded time", "eager-join-2",
-        Edit("receive.c", "        flush(r, true);\n        uint64_t deadline = pin", "        uint64_t deadline = pin"),
+        Edit("receive.c", "        flush(r);\n        uint64_t deadline = pin", "        uint64_t deadline = pin"),
     ),
     hunted(
         "live-lane-reclaimed", "ordering", "eager-reclaim",
