@@ -434,6 +434,35 @@ def test_rows_of_a_batch_that_was_cut_are_recognised(name: str, tmp_path: Path) 
     assert got == [b"a", b"b", None, None]
 
 
+def test_a_batch_that_comes_again_in_another_order_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Receivers drop what comes again by its place: they would lose b, and have a twice."""
+    given = {"mailbox": name, "spool": str(tmp_path), "envelope": "true", "writer": "w"}
+    options = parse(given)
+
+    def dies(way: Any, messages: list[bytes]) -> None:
+        way.sender.send(messages[0])
+        raise KeyboardInterrupt
+
+    with Mailbox.create(name) as box, box.receiver() as receiver:
+        writer = sink.StreamWriter(options, DATA)
+        staged = [writer.write(rows(b"a", b"b"))]
+        with monkeypatch.context() as patched:
+            patched.setattr(sink._Way, "send", dies)
+            with pytest.raises(KeyboardInterrupt):
+                writer.commit(staged, 7)
+        again = sink.StreamWriter(options, DATA)
+        with pytest.raises(RuntimeError, match="other rows or in another order"):
+            again.commit([again.write(rows(b"b", b"a"))], 7)
+        assert receiver.depth == 1
+        again.commit([again.write(rows(b"a", b"b"))], 7)
+        again.commit([again.write(rows(b"c"))], 8)
+        once = Once()
+        got = [once.payload(receiver.receive().data) for _ in range(4)]
+    assert got == [b"a", None, b"b", b"c"]
+
+
 @pytest.mark.parametrize("envelope", [False, True])
 def test_a_batch_with_a_row_too_large_sends_nothing(
     name: str, tmp_path: Path, envelope: bool
