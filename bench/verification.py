@@ -6,6 +6,9 @@ that the run promises; cold is the first time in a session, warm the best of the
 the certificate at most 3.5 (cold) and 2.1 (warm) times polars; everything at most 2.5 times the
 certificate; memory given by --memory, not by the run.
 
+Also, once each: the same with crashes and later lives, and with a flaw (an effect before its
+cause), where the certificate fails and the exact checks have to look.
+
     python -m bench.verification [--deliveries N ...] [--memory 1g] [--out PATH]
 """
 
@@ -26,7 +29,9 @@ from typing import Any
 import psutil
 from bench.polars_checks import peak_mib
 
+from shmcast.multicast.traces.flaws import FLAWS
 from shmcast.multicast.traces.generate import generate
+from shmcast.multicast.traces.run_info import RunInfo
 from shmcast.pipeline.session import spark_session
 from shmcast.pipeline.verify import verify
 
@@ -36,6 +41,8 @@ SIX = ("timestamp-order", "uniform-integrity", "uniform-agreement", "uniform-fif
        "uniform-causal", "uniform-real-time")  # fmt: skip
 COLD_MAX, WARM_MAX, ALL_MAX = 3.5, 2.1, 2.5
 WARM_RUNS = 2
+CRASHES, FLAW = 5, "causal"
+NOTHING: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,8 @@ class Sample:
     certificate_warm_s: float
     everything_s: float  # warm
     properties: int  # of "everything"
+    with_crashes_s: float  # everything, once
+    with_a_flaw_s: float  # everything, once
     java_peak_mib: int
 
 
@@ -65,14 +74,27 @@ def in_polars(run: Path) -> dict[str, Any]:
     return answer
 
 
-def timed(spark: Any, run: Path, names: tuple[str, ...]) -> float:
+def timed(spark: Any, run: Path, names: tuple[str, ...], breaks: set[str] = NOTHING) -> float:
     began = time.perf_counter()
     found = verify(spark, run, names)
     took = time.perf_counter() - began
-    wrong = {n: v.reason for n, v in found.verdicts.items() if v.outcome.value != "passed"}
-    if wrong:
-        raise AssertionError(f"Spark finds fault with a correct run: {wrong}")
+    wrong = {n for n, v in found.verdicts.items() if v.violated}
+    if wrong != breaks:
+        raise AssertionError(f"Spark finds {wrong} violated, not {breaks}")
     return took
+
+
+def elsewhere(spark: Any, place: Path, deliveries: int, **how: Any) -> float:
+    """Everything, of another run of that size."""
+    with tempfile.TemporaryDirectory(prefix="bench-verification-", dir=place) as run:
+        info = generated(Path(run), deliveries, **how)
+        flaw = how.get("break_")
+        return timed(spark, Path(run), info.promises, set(FLAWS[flaw].breaks) if flaw else NOTHING)
+
+
+def generated(run: Path, deliveries: int, **how: Any) -> RunInfo:
+    messages = deliveries // DELIVERIES_PER_MESSAGE
+    return generate(run, processes=PROCESSES, groups=GROUPS, messages=messages, seed=1, **how)
 
 
 def java_peak_mib() -> int:
@@ -84,13 +106,7 @@ def java_peak_mib() -> int:
 
 
 def measure(run: Path, deliveries: int, memory: str) -> Sample:
-    info = generate(
-        run,
-        processes=PROCESSES,
-        groups=GROUPS,
-        messages=deliveries // DELIVERIES_PER_MESSAGE,
-        seed=1,
-    )
+    info = generated(run, deliveries)
     size = sum(path.stat().st_size for path in run.rglob("*.parquet"))
     polars = in_polars(run)
     began = time.perf_counter()
@@ -99,6 +115,8 @@ def measure(run: Path, deliveries: int, memory: str) -> Sample:
         cold = timed(spark, run, SIX)
         warm = min(timed(spark, run, SIX) for _ in range(WARM_RUNS))
         everything = min(timed(spark, run, info.promises) for _ in range(WARM_RUNS))
+        crashes = elsewhere(spark, run.parent, deliveries, crashes=CRASHES)
+        flaw = elsewhere(spark, run.parent, deliveries, break_=FLAW)
         peak = java_peak_mib()
     return Sample(
         deliveries=deliveries,
@@ -110,6 +128,8 @@ def measure(run: Path, deliveries: int, memory: str) -> Sample:
         certificate_warm_s=round(warm, 2),
         everything_s=round(everything, 2),
         properties=len(info.promises),
+        with_crashes_s=round(crashes, 2),
+        with_a_flaw_s=round(flaw, 2),
         java_peak_mib=peak,
     )
 
@@ -125,13 +145,15 @@ def table(samples: list[Sample], memory: str) -> str:
         "the kernel's cache) and the same six properties in Spark, then all that are promised.",
         "",
         "| deliveries | Parquet | polars, six checks | Spark, the same six: cold / warm | "
-        "all properties, warm | peak memory: polars / Java |",
-        "| ---: | ---: | ---: | ---: | ---: | ---: |",
+        "all properties, warm | the same with crashes / with a flaw, once | "
+        "peak memory: polars / Java |",
+        "| ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     lines += [
         f"| {s.deliveries:,} | {s.parquet_mib} MiB | {s.polars_s:.1f} s | "
         f"{s.certificate_cold_s:.1f} / {s.certificate_warm_s:.1f} s | {s.everything_s:.1f} s "
-        f"({s.properties}) | {s.polars_peak_mib} / {s.java_peak_mib} MiB |"
+        f"({s.properties}) | {s.with_crashes_s:.1f} / {s.with_a_flaw_s:.1f} s | "
+        f"{s.polars_peak_mib} / {s.java_peak_mib} MiB |"
         for s in samples
     ]
     lines += ["", "| ratio | bound | found | |", "| --- | ---: | ---: | --- |"]

@@ -181,6 +181,11 @@ int sc_receive_many(sc_receiver *receiver, void *buffer, uint64_t size, uint64_t
 int sc_view(sc_receiver *receiver, uint64_t deadline, struct sc_message *out, const void **data);
 int sc_view_release(sc_receiver *receiver);
 uint64_t sc_receiver_depth(sc_receiver *receiver);
+/* `eager`. Every message of the mailbox that is stamped earlier than *before, and not from before the
+ * receiver joined, has been delivered to it already; what comes later is stamped at or after it. 0:
+ * cannot be told now (a copy has just failed): receive, then ask again. Grows with the clock, but for
+ * messages that lie ready and sends under way. */
+int sc_receiver_settled(sc_receiver *receiver, uint64_t deadline, uint64_t *before);
 int sc_receiver_overruns(sc_receiver *receiver, struct sc_overrun *out, uint32_t max);
 void sc_receiver_raise_late(sc_receiver *receiver, int wanted);
 int sc_receiver_decide_by_schedule(sc_receiver *receiver);  /* `timing`; see sc_rt_decide */

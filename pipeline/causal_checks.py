@@ -36,7 +36,7 @@ def causal(t: Tables, *, uniform: bool, local: bool = False) -> DataFrame:
     line = F.concat_ws("|", F.col("run").cast("string"), F.col("dest").cast("string"))
     scope = line if local else F.col("run").cast("string")
     sent = dest.select(*MESSAGE, "mproc", "minc", "mlseq", scope.alias("scope"))
-    steps = t.keep(_steps(t, sent))
+    steps = t.keep(causal_steps(t, sent))
     bound = (F.col("inc") == 0) & (F.lit(uniform) | F.col("correct"))
     rows = t.deliveries.where(bound & F.col("first")).join(sent, MESSAGE)
     at = rows.select("scope", F.col("proc").alias("q"), "s", "n", "pos", "lseq", "real_t")
@@ -68,7 +68,7 @@ def causal(t: Tables, *, uniform: bool, local: bool = False) -> DataFrame:
     return found
 
 
-def _steps(t: Tables, sent: DataFrame) -> DataFrame:
+def causal_steps(t: Tables, sent: DataFrame) -> DataFrame:
     """run (the scope), s1, n1 → s2, n2: what its sender multicast last, or delivered since."""
     mine = sent.select("scope", F.col("mproc").alias("proc"), F.col("minc").alias("inc"),
                        F.col("mlseq").alias("lseq"), "s", "n", F.lit(1).alias("made"))  # fmt: skip
@@ -76,13 +76,14 @@ def _steps(t: Tables, sent: DataFrame) -> DataFrame:
         "scope", "proc", "inc", "lseq", "s", "n", F.lit(0).alias("made")
     )
     both = mine.union(read)
+    # Backwards: Spark scans a frame that ends at "unbounded following" anew for each row.
     after = (
         Window.partitionBy("scope", "proc")
-        .orderBy("inc", "lseq")
-        .rowsBetween(1, Window.unboundedFollowing)
+        .orderBy(F.desc("inc"), F.desc("lseq"))
+        .rowsBetween(Window.unboundedPreceding, -1)
     )
     made = F.when(F.col("made") == 1, F.struct("s", "n"))
-    following = both.withColumn("next", F.first(made, ignorenulls=True).over(after))
+    following = both.withColumn("next", F.last(made, ignorenulls=True).over(after))
     return following.where("next is not null").select(
         F.col("scope").alias("run"), F.col("s").alias("s1"), F.col("n").alias("n1"),
         F.col("next.s").alias("s2"), F.col("next.n").alias("n2"),

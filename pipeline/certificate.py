@@ -39,7 +39,7 @@ _EVER = (1 << 63) - 1
 _SENT, _SEEN, _ODD, _BARE, _FALLS, _STRANGER, _BACK = (1 << k for k in range(7))
 
 _ORDER = ("stamped", "stepping", "unique")
-_INTEGRITY = ("stamped", "stepping", "sent", "addressed")
+_INTEGRITY = ("stamped", "stepping", "sent", "addressed", "causes")  # causes: none rests on itself
 _FIFO = (*_ORDER, "plain", "lines", "one-life")
 _CAUSAL = (*_ORDER, "plain", "lines", "causes", "prefix")
 

@@ -8,6 +8,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from shmcast.multicast.checks.trace import RECEIVE, SEND
+from shmcast.pipeline.invented import before_their_multicast
 from shmcast.pipeline.tables import LIFE, MESSAGE, Tables
 
 if TYPE_CHECKING:
@@ -52,7 +53,10 @@ def integrity(t: Tables, *, uniform: bool) -> DataFrame:
     early = (F.col("proc") == F.col("mproc")) & (
         F.struct("inc", "lseq") < F.struct("minc", "mlseq")
     )
-    invented = known.where(F.col("mproc").isNull() | early)
+    made_up = before_their_multicast(t).withColumn("made_up", F.lit(True))
+    invented = known.join(made_up, [*LIFE, "lseq"], "left").where(
+        F.col("mproc").isNull() | early | F.col("made_up")
+    )
     unsent = invented.join(t.unfinished, ["run", "s"], "left_anti")
     unsent = unsent.withColumn("what", F.lit("unsent"))
     again = rows.where("not first").withColumn("what", F.lit("twice"))

@@ -3,15 +3,15 @@
 The core writes payloads one behind the other and what is known of them into an array beside it;
 both are columns already.
 
-Several mailboxes of a domain give one stream in the domain's order. When a message stamped t is
-delivered anywhere in a domain, no operation that could be stamped earlier is under way in all of
-it: what is earlier lies ready in its mailbox. So whatever was taken before a round of looks at all
-mailboxes may be handed out after it, in order; what came during the round waits for the next one. A
-mailbox in which something is left after its look counts only as far as it was read.
+Several mailboxes of a domain give one stream in the domain's order. A delivery in one mailbox says
+nothing of another: an operation that goes to the other alone may be stamped earlier and still be
+under way. So each mailbox is asked up to which timestamp nothing more can come, after it was looked
+at; what is stamped earlier than the least of these answers is handed out, in order.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from shmcast._native import ffi, lib
-from shmcast.errors import Corrupt, error_from
+from shmcast.errors import Corrupt, DeadlineMissed, error_from
 from shmcast.mailbox.core import Closing, deadline_in
 from shmcast.mailbox.mailbox import Mailbox
 
@@ -39,6 +39,7 @@ SPARK_SCHEMA = "data binary, timestamp bigint, sender bigint, sequence bigint, m
 _LOOK = 4096  # messages of one look: the senders get their room back at its end
 _BUFFER_BYTES_MIN = 1 << 20
 _WORDS = 5  # struct sc_message: timestamp, sequence, sender, bytes, offset
+_RECHECK_S = 0.0002  # a send under way holds back what is here already
 _TIMEOUT = lib.SC_TIMEOUT
 
 
@@ -98,9 +99,13 @@ class _Tap:
         used = int(words[-1, 3] + words[-1, 4])
         return Taken(self.number, words, bytes(memoryview(self._buffer)[:used]))
 
-    @property
-    def depth(self) -> int:
-        return self._receiver.depth
+    def settled(self) -> int:
+        """What is still to come of this mailbox is stamped at or after this; 0: not known now."""
+        before = ffi.new("uint64_t *")
+        code = lib.sc_receiver_settled(self._receiver.handle, deadline_in(1.0), before)
+        if code < 0:
+            raise error_from(code, self.name)
+        return int(before[0])
 
     def close(self) -> None:
         self._receiver.close()
@@ -129,23 +134,39 @@ class Intake(Closing):
             return [taken.batch(self.names[0])] if taken else []
         return self._round(timeout_s)
 
+    def finish(self, timeout_s: float) -> list[pa.RecordBatch]:
+        """What was received before now and not handed out yet. What may have to come before it is
+        waited for: DeadlineMissed if it takes too long."""
+        newest = max((taken.newest for taken in self._held), default=0)
+        end = time.monotonic() + timeout_s
+        given: list[pa.RecordBatch] = []
+        while newest and (settled := self._look(0.0)) <= newest:
+            given += self._hand_out(settled)
+            if time.monotonic() > end:
+                raise DeadlineMissed(
+                    f"{', '.join(self.names)}: a send has been under way for {timeout_s:.0f} s"
+                )
+        return given + self._hand_out(newest + 1)
+
     def _round(self, timeout_s: float) -> list[pa.RecordBatch]:
-        complete_to = max((taken.newest for taken in self._held), default=0)
-        wait_s = 0.0 if self._held else timeout_s / len(self._taps)
+        each_s = timeout_s / len(self._taps)
+        return self._hand_out(self._look(min(each_s, _RECHECK_S) if self._held else each_s))
+
+    def _look(self, wait_s: float) -> int:
+        """Takes what there is. All that is still to come is stamped at or after the answer."""
         for tap in self._taps:
             taken = tap.look(wait_s)
             if taken is not None:
                 self._held.append(taken)
-            if tap.depth:
-                complete_to = min(complete_to, taken.newest if taken else 0)
-        return self._hand_out(complete_to)
+                wait_s = 0.0
+        return min(tap.settled() for tap in self._taps)
 
-    def _hand_out(self, complete_to: int) -> list[pa.RecordBatch]:
-        """Everything held that is stamped `complete_to` or earlier, sorted."""
+    def _hand_out(self, before: int) -> list[pa.RecordBatch]:
+        """Everything held that is stamped earlier, sorted."""
         ready: list[Taken] = []
         kept: list[Taken] = []
         for taken in self._held:
-            cut = int(np.searchsorted(taken.words[:, 0], complete_to, side="right"))
+            cut = int(np.searchsorted(taken.words[:, 0], before, side="left"))
             split = int(taken.words[:cut, 3].sum())
             if cut:
                 ready.append(Taken(taken.box, taken.words[:cut], taken.data[:split]))

@@ -147,18 +147,18 @@ class _Fresh:
 def _cells(
     measure: str, spans: Spans, busy: list[tuple[int, int]], bound_ns: int | None
 ) -> dict[Key, Summary]:
-    phases = _phases(spans, busy)
+    phase_of = phases(spans, busy)
     took = spans.ended - spans.began
     found = {}
     for part in np.unique(spans.part):
         for phase in (BEFORE, DURING, AFTER):
-            mine = took[(spans.part == part) & (phases == phase)]
+            mine = took[(spans.part == part) & (phase_of == phase)]
             if len(mine):
                 found[Key(measure, int(part), phase)] = summary_of(mine, bound_ns)
     return found
 
 
-def _phases(spans: Spans, busy: list[tuple[int, int]]) -> npt.NDArray[np.str_]:
+def phases(spans: Spans, busy: list[tuple[int, int]]) -> npt.NDArray[np.str_]:
     if not busy:
         return np.full(len(spans.began), BEFORE)
     starts, ends = (np.array(side, dtype=np.int64) for side in zip(*busy, strict=True))

@@ -6,19 +6,21 @@ measure, part, phase and bucket, so what comes to the driver does not grow with 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 from pyspark.sql import functions as F
 
 from shmcast.multicast.checks.trace import CRASH, DELIVER, MULTICAST
 from shmcast.multicast.traces.run_info import RunInfo
 from shmcast.pipeline.latency import (
-    AFTER,
     BEFORE,
     COMPLETION,
     DELIVERY,
-    DURING,
     FAULTS,
     NO_GROUP,
     ORDERED,
@@ -29,6 +31,7 @@ from shmcast.pipeline.latency import (
     group_of,
     merged,
 )
+from shmcast.pipeline.latency_memory import Spans, phases
 from shmcast.pipeline.verify import read_rows, sound_parts
 from shmcast.realtime.histogram import WORDS, Histogram
 
@@ -36,7 +39,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 MESSAGE = ["msg_sender", "msg_seq"]
-FAULTS_MAX = 10_000  # windows that are told apart
+FAULTS_MAX = 100_000  # windows that are told apart; the driver holds them
+_SPAN = "measure string, part int, began bigint, ended bigint"
+_NEVER = (1 << 63) - 1
 
 
 def latencies(spark: SparkSession, directory: str | Path) -> Latencies:
@@ -135,17 +140,52 @@ def _windows(
 
 
 def _recoveries(deliveries: DataFrame, faults: list[tuple[int, int | None]]) -> dict[int, int]:
-    """By number of the fault: when its group first delivers what was multicast since."""
-    spark = deliveries.sparkSession
-    table = spark.createDataFrame(
-        [(number, at, group) for number, (at, group) in enumerate(faults)],
-        "number int, at bigint, home int",
+    """By number of the fault: when its group first delivers what was multicast since. Of what was
+    multicast between two faults, only each group's first delivery counts."""
+    starts = np.array(sorted({at for at, _ in faults}), np.int64)
+    found = (
+        _with_stretch(deliveries, starts)
+        .where("stretch > 0")
+        .groupBy("part", "stretch")
+        .agg(F.min("ended").alias("ended"))
+        .collect()
     )
-    since = (F.col("began") >= F.col("at")) & (
-        F.col("home").isNull() | (F.col("home") == F.col("part"))
-    )
-    first = deliveries.join(F.broadcast(table), since).groupBy("number").agg(F.min("ended"))
-    return {row[0]: row[1] for row in first.collect()}
+    ends: dict[int | None, npt.NDArray[np.int64]] = {}
+    for row in found:
+        for part in (None, row["part"]):  # a fault of no group's member is over when any goes on
+            its = ends.setdefault(part, np.full(len(starts), _NEVER))
+            its[row["stretch"] - 1] = min(its[row["stretch"] - 1], row["ended"])
+    first = {part: np.minimum.accumulate(its[::-1])[::-1] for part, its in ends.items()}
+    over = {}
+    for number, (at, group) in enumerate(faults):
+        end = int(first[group][np.searchsorted(starts, at)]) if group in first else _NEVER
+        if end != _NEVER:
+            over[number] = end
+    return over
+
+
+def _with_stretch(spans: DataFrame, starts: npt.NDArray[np.int64]) -> DataFrame:
+    """Column `stretch`: how many of the starts are no later than `began`."""
+
+    def marked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            place = np.searchsorted(starts, batch.column("began").to_numpy(), side="right")
+            yield batch.append_column("stretch", pa.array(place, pa.int64()))
+
+    return spans.mapInArrow(marked, f"{_SPAN}, stretch bigint")
+
+
+def _with_phase(spans: DataFrame, busy: list[tuple[int, int]]) -> DataFrame:
+    if not busy:
+        return spans.withColumn("phase", F.lit(BEFORE))
+
+    def marked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            part, began, ended = (batch.column(i).to_numpy() for i in (1, 2, 3))
+            phase = phases(Spans(part, began, ended), busy)
+            yield batch.append_column("phase", pa.array(phase, pa.string()))
+
+    return spans.mapInArrow(marked, f"{_SPAN}, phase string")
 
 
 def _cells(
@@ -153,7 +193,7 @@ def _cells(
 ) -> dict[Key, Summary]:
     took = F.col("ended") - F.col("began")
     counted = (
-        spans.withColumn("phase", _phase(busy))
+        _with_phase(spans, busy)
         .withColumn("took", took)
         .groupBy("measure", "part", "phase", _bucket(F.greatest("took", F.lit(0))).alias("bucket"))
         .agg(
@@ -172,15 +212,6 @@ def _cells(
         one = Summary(histogram, row["late"], row["backwards"])
         found[key] = found.get(key, Summary()) + one
     return found
-
-
-def _phase(busy: list[tuple[int, int]]) -> Column:
-    if not busy:
-        return F.lit(BEFORE)
-    windows = F.array(*(F.struct(F.lit(a).alias("a"), F.lit(b).alias("b")) for a, b in busy))
-    over = F.exists(windows, lambda w: (F.col("began") <= w["b"]) & (w["a"] <= F.col("ended")))
-    calm = F.when(F.col("ended") < busy[0][0], BEFORE).otherwise(AFTER)
-    return F.when(over, DURING).otherwise(calm)
 
 
 def _bucket(took: Column) -> Column:

@@ -8,7 +8,8 @@ A stream's batch may still be committed twice, when it failed or when the query 
 note that it was done. `sent.json` says which batches went out whole: those are skipped. Of one that
 an error cut in the middle, `cut.json` says how many rows went out, and the others follow. If the
 query itself died in the middle, all rows go out again; with envelope=true receivers recognise them
-(envelope.py).
+by their place (envelope.py), so `begun.json` says which rows a batch had at first,
+and others are refused.
 """
 
 from __future__ import annotations
@@ -229,6 +230,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._clean()
 
     def _send(self, staged: Sequence[Staged], this: dict[str, int]) -> None:
+        is_new = self._options.envelope and self._begin(this)
         cut = self._noted("cut.json", {**this, "sent": 0})
         skip = cut.pop("sent") if cut is not None else 0
         if cut != this:  # other rows, or in another order: none of them is known to have gone out
@@ -238,8 +240,26 @@ class StreamWriter(DataSourceStreamArrowWriter):
         except Cut as error:
             self._note("cut.json", {**this, "sent": error.sent})
             raise
+        except ShmcastError:  # before the first row
+            if is_new:
+                (self._path / "begun.json").unlink(missing_ok=True)
+            raise
         self._note("sent.json", this)
         (self._path / "cut.json").unlink(missing_ok=True)
+
+    def _begin(self, this: dict[str, int]) -> bool:
+        """Whether it has not begun before. Receivers know rows by their place in the batch: of one
+        that comes again with other rows, or in another order, they would drop the wrong ones."""
+        begun = self._noted("begun.json", this)
+        if begun is not None and begun["batch"] == this["batch"] and begun != this:
+            raise RuntimeError(
+                f"{self._path}: batch {this['batch']} was partly sent, and comes again with other "
+                "rows or in another order, so receivers could not tell which they have. Make the "
+                "query give the same rows in the same order (sort them, one partition), then go on "
+                "with a new checkpoint, 'spool' and 'writer'"
+            )
+        self._note("begun.json", this)
+        return begun != this
 
     def abort(self, messages: list[Staged | None], batchId: int) -> None:
         _remove(messages)

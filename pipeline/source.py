@@ -91,10 +91,19 @@ class BatchReader(DataSourceReader):
         with Intake(partition.value) as intake:
             while (wait_s := end - time.monotonic()) > 0 and left != 0:
                 rows_max = _LOOK_ROWS if left is None else min(left, _LOOK_ROWS)
-                for batch in intake.take(min(wait_s, _SLICE_S), rows_max):
-                    part = batch if left is None else batch.slice(0, left)
+                for part in _up_to(left, intake.take(min(wait_s, _SLICE_S), rows_max)):
                     left = None if left is None else left - len(part)
                     yield part
+            if left != 0:  # what came in time, and waits for its place in the order
+                yield from _up_to(left, intake.finish(_CATCH_UP_S))
+
+
+def _up_to(rows_max: int | None, batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        part = batch if rows_max is None else batch.slice(0, rows_max)
+        rows_max = None if rows_max is None else rows_max - len(part)
+        if len(part):
+            yield part
 
 
 @dataclass(frozen=True)

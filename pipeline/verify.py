@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,7 +17,7 @@ from shmcast.multicast.checks.trace import CRASH, END, FAULT, LOST, Gaps
 from shmcast.multicast.checks.verdict import PASSED, Verdict, undetermined, violated
 from shmcast.multicast.traces import clocks
 from shmcast.multicast.traces.judge import in_doubt, undecided, wanted
-from shmcast.multicast.traces.reader import Life, check_footer, gaps_of
+from shmcast.multicast.traces.reader import Life, check_footer, gaps_of, read_part
 from shmcast.multicast.traces.run_info import RunInfo
 from shmcast.multicast.traces.schema import WITNESS_LSEQ, Part, parts
 from shmcast.pipeline.roster import WORDS_MAX, Cast, Roster
@@ -60,6 +60,7 @@ class Verified:
     gaps: Gaps
     verdicts: dict[str, Verdict]
     examples: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # rows, per property
+    files: tuple[Part, ...] = ()  # that could be read
 
 
 def verify(spark: SparkSession, directory: str | Path, names: Iterable[str] = ()) -> Verified:
@@ -71,15 +72,16 @@ def verify(spark: SparkSession, directory: str | Path, names: Iterable[str] = ()
         what = "readable rows" if bad else "rows"
         raise FileNotFoundError(f"{directory} holds no {what}: was the run recorded at all?")
     try:
-        with _partitions_for(spark, good):
-            return _verify(spark, info, (good, bad), asked)
+        return _verify(spark, info, (good, bad), asked)
     except Exception as error:
         told = plain(error)
         if told is None:
             raise
-        raise Corrupt(
-            f"Spark could not read the run: {told}; try --engine memory for details"
-        ) from None
+    # A sound end says nothing of the pages before it. Reading them all first would cost every run.
+    good, damaged = readable_parts(good)
+    if not damaged or not good:
+        raise Corrupt(f"Spark could not read the run: {told}; try --engine memory for details")
+    return _verify(spark, info, (good, [*bad, *damaged]), asked)
 
 
 @contextlib.contextmanager
@@ -106,12 +108,31 @@ def sound_parts(run: Path) -> tuple[list[Part], list[Part]]:
     return good, bad
 
 
+def readable_parts(candidates: Iterable[Part]) -> tuple[list[Part], list[Part]]:
+    """Those whose every page can be read, and those with a damaged one."""
+    good, bad = [], []
+    for part in candidates:
+        try:
+            read_part(part)
+            good.append(part)
+        except Corrupt:
+            bad.append(part)
+    return good, bad
+
+
 def read_rows(spark: SparkSession, good: Sequence[Part]) -> DataFrame:
     reader = spark.read.schema(_EVENTS).option("recursiveFileLookup", "true")
     return reader.parquet(*(str(part.path) for part in good))
 
 
 def _verify(
+    spark: SparkSession, info: RunInfo, files: tuple[list[Part], list[Part]], asked: Iterable[str]
+) -> Verified:
+    with _partitions_for(spark, files[0]):
+        return _verify_files(spark, info, files, asked)
+
+
+def _verify_files(
     spark: SparkSession, info: RunInfo, files: tuple[list[Part], list[Part]], asked: Iterable[str]
 ) -> Verified:
     from pyspark.sql import functions as F
@@ -124,7 +145,7 @@ def _verify(
     named = rows.withColumns({"run": F.lit(_RUN), "r": F.lit(0).cast("short")})
     t = tables(named, {_RUN: described})
     try:
-        return _Verifier(t, info, gaps).verify(asked)
+        return replace(_Verifier(t, info, gaps).verify(asked), files=tuple(good))
     finally:
         t.release()
 

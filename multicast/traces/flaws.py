@@ -101,7 +101,8 @@ def stray_delivery(made: Plan, rng: np.random.Generator) -> None:
         if outside:
             process = min(outside)
             at = int(made.sent_at[a]) + TRANSIT_GAPS * GAP_NS
-            made.add(int(a), process, at, (int(a) + 1, int(made.dest_low[a])))
+            one = made.deliveries_of(int(a))[0]
+            made.add(int(a), process, at, (int(made.ts_time[one]), int(made.ts_group[one])))
             return
     raise ValueError("the run is too small for this flaw: more groups, please")
 

@@ -93,7 +93,13 @@ def by_hand() -> dict[str, Trace]:
     killed = resumed.trace()
     killed.events[2] = killed.events[2]._replace(lseq=WITNESS_LSEQ)
     killed = replace(killed, gaps=Gaps(cut=frozenset({(0, 0)})))
+    circle = Written(groups=((0, 1),)).multicast(0, "a").multicast(1, "b")
+    circle = circle.deliver(0, "b", ts=(2, 0)).deliver(1, "a", ts=(1, 0)).trace()
+    circle.events[:] = in_causal_order(  # each delivers, then multicasts
+        row._replace(real_t=9 - row.real_t, lseq=9 - row.lseq) for row in circle.events
+    )
     return {
+        "each delivers before it multicasts": circle,
         "a retry to others": rows,
         "a later life that skips": skipped.trace(),
         "killed, then multicast again": killed,

@@ -68,7 +68,7 @@ def in_spark(spark: SparkSession, info: RunInfo, trace: Trace) -> Latencies:
 
 
 def test_both_engines_give_the_same_figures(spark: SparkSession) -> None:
-    trace = long_run(0)
+    trace = long_run(4)
     info = RunInfo("r", "test", trace.groups, bound_ns=BOUND_NS)
     expected = in_memory(info, trace)
     found = in_spark(spark, info, trace)
@@ -99,3 +99,23 @@ def test_a_run_without_faults_is_all_before(spark: SparkSession) -> None:
     found = in_spark(spark, info, trace)
     assert found.to_json() == in_memory(info, trace).to_json()
     assert {key.phase for key in found.cells} == {"before"}
+
+
+def test_thousands_of_faults_cost_what_one_costs(spark: SparkSession) -> None:
+    """Their windows were literals of the query, and scanned for every row."""
+    rows, groups = [], ((0, 1), (2, 3))
+    for n in range(3000):
+        at = n * 1000
+        first = TraceEvent(
+            -1, at, at, n % 4, 0, 3 * n + 1, "multicast", msg=(n % 4, n), dest=(0, 1)
+        )
+        rows += [first, first._replace(kind="fault", msg=None, lseq=3 * n + 2, proc=(n + 1) % 4)]
+        for proc in range(4):
+            late = at + 300 + 2000 * (n % 7 == proc)
+            rows.append(first._replace(kind="deliver", proc=proc, lseq=3 * n + 3, real_t=late))
+    trace = Trace(groups, (), in_causal_order(rows), True)
+    info = RunInfo("r", "test", groups, bound_ns=BOUND_NS)
+    found = in_spark(spark, info, trace)
+    assert found.to_json() == in_memory(info, trace).to_json()
+    assert len(found.faults) == 3000
+    assert {key.phase for key in found.cells} == {"during"}

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import pyarrow as pa
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import BinaryType, LongType, StringType, StructType
 
-from helpers import PATIENCE_S, Child, wait_until
+from helpers import PATIENCE_S, Child, bounds, wait_until
 from shmcast import Domain, Mailbox
 from shmcast.errors import Corrupt, Incompatible, MailboxFull, MessageTooLarge
 from shmcast.mailbox.sender import Sender
@@ -147,6 +148,81 @@ def test_several_mailboxes_are_one_stream_in_the_order_of_the_domain(
     )
     assert keys == sorted(set(keys)), "not one order, or a row twice"
     assert len(keys) == expected
+
+
+def test_a_send_that_stands_still_keeps_its_place_among_mailboxes_it_does_not_go_to(
+    name: str, start: Callable[..., Child]
+) -> None:
+    """Its timestamp is early and its flags come late; what goes to the other mailbox must wait."""
+    code = """
+    with shmcast.Domain.open(args[0]) as domain, domain.sender(timeout=20) as tx:
+        batch = [b"x"] * 4000
+        say("ready"); hear()
+        while True:
+            tx.send_many(batch, to=["b"], timeout=60)
+    """
+    wide = bounds("eager", 8, write_ns=20 * 10**9)  # who stands still is not rejected soon
+    with Domain.create(name, copies=8, bounds=wide) as domain:
+        for inner in "ab":
+            domain.create_mailbox(inner, message_size=8, capacity=4096)
+        with Intake([f"{name}/a", f"{name}/b"]) as intake, domain.sender() as sender:
+            child = start(code, name)
+            assert child.heard() == "ready"
+            child.tell("go")
+            stamps: list[int] = []
+            waited = False
+            wait_until(lambda: intake_rows(intake, stamps), "rows of b")
+            for attempt in range(4000):  # in some it is stopped between its stamp and its flags
+                stop(child)
+                take_all(intake, stamps)  # so there is room: the next send begins at once
+                os.kill(child.pid, signal.SIGCONT)
+                run_for(child, attempt % 24 * 100_000 * (1 + attempt // 24))
+                stop(child)
+                take_all(intake, stamps)
+                ours = sender.send(b"late", to=["a"]).timestamp
+                take_all(intake, stamps)
+                waited = stamps[-1] < ours
+                if waited:
+                    break
+                os.kill(child.pid, signal.SIGCONT)
+            os.kill(child.pid, signal.SIGCONT)
+            note(intake.finish(PATIENCE_S), stamps)
+            assert stamps[-1] >= ours, "what waited for its place was dropped at the end"
+            child.kill()
+    assert stamps == sorted(stamps)
+    assert waited, "it was never stopped in the middle of a send"
+
+
+def run_for(child: Child, ns: int) -> None:
+    """Until it has had so much of a processor, or waits for room again."""
+    clock = ~child.pid << 3 | 2  # as clock_getcpuclockid() makes it
+    end = time.clock_gettime_ns(clock) + ns
+    give_up_ns = time.monotonic_ns() + 10_000_000 + 5 * ns
+    while time.clock_gettime_ns(clock) < end and time.monotonic_ns() < give_up_ns:
+        pass
+
+
+def stop(child: Child) -> None:
+    os.kill(child.pid, signal.SIGSTOP)
+    process = psutil.Process(child.pid)
+    wait_until(lambda: process.status() == psutil.STATUS_STOPPED, "stopped")
+
+
+def take_all(intake: Intake, stamps: list[int]) -> None:
+    """Until two looks in a row give nothing: one may hold back what it has just received."""
+    while intake_rows(intake, stamps) or intake_rows(intake, stamps):
+        pass
+
+
+def intake_rows(intake: Intake, stamps: list[int]) -> bool:
+    """Takes what comes at once, and notes its timestamps."""
+    return note(intake.take(0.005), stamps)
+
+
+def note(batches: list[pa.RecordBatch], stamps: list[int]) -> bool:
+    for batch in batches:
+        stamps += batch.column(1).to_pylist()
+    return bool(batches)
 
 
 def test_a_stream_gives_each_row_once_and_forgets_what_is_committed(
@@ -356,6 +432,35 @@ def test_rows_of_a_batch_that_was_cut_are_recognised(name: str, tmp_path: Path) 
         once = Once()
         got = [once.payload(receiver.receive().data) for _ in range(4)]
     assert got == [b"a", b"b", None, None]
+
+
+def test_a_batch_that_comes_again_in_another_order_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Receivers drop what comes again by its place: they would lose b, and have a twice."""
+    given = {"mailbox": name, "spool": str(tmp_path), "envelope": "true", "writer": "w"}
+    options = parse(given)
+
+    def dies(way: Any, messages: list[bytes]) -> None:
+        way.sender.send(messages[0])
+        raise KeyboardInterrupt
+
+    with Mailbox.create(name) as box, box.receiver() as receiver:
+        writer = sink.StreamWriter(options, DATA)
+        staged = [writer.write(rows(b"a", b"b"))]
+        with monkeypatch.context() as patched:
+            patched.setattr(sink._Way, "send", dies)
+            with pytest.raises(KeyboardInterrupt):
+                writer.commit(staged, 7)
+        again = sink.StreamWriter(options, DATA)
+        with pytest.raises(RuntimeError, match="other rows or in another order"):
+            again.commit([again.write(rows(b"b", b"a"))], 7)
+        assert receiver.depth == 1
+        again.commit([again.write(rows(b"a", b"b"))], 7)
+        again.commit([again.write(rows(b"c"))], 8)
+        once = Once()
+        got = [once.payload(receiver.receive().data) for _ in range(4)]
+    assert got == [b"a", None, b"b", b"c"]
 
 
 @pytest.mark.parametrize("envelope", [False, True])

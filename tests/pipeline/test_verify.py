@@ -64,6 +64,29 @@ def test_a_hole_is_undetermined_in_both(spark: SparkSession, tmp_path: Path) -> 
     assert found.gaps == read_record(tmp_path).gaps
 
 
+def test_a_damaged_page_is_a_hole_in_both(spark: SparkSession, tmp_path: Path) -> None:
+    """The end of the file is sound, so only reading it tells."""
+    generate(tmp_path, messages=40)
+    with parts(tmp_path)[2].path.open("r+b") as file:
+        file.seek(4)  # after the magic
+        file.write(b"\xff" * 64)
+    found = verify(spark, tmp_path, ["timestamp-order", "uniform-integrity"])
+    assert {v.outcome.value for v in found.verdicts.values()} == {"undetermined"}
+    assert found.gaps == read_record(tmp_path).gaps
+    assert len(found.files) == len(parts(tmp_path)) - 1
+
+
+def test_what_only_memory_decides_is_undetermined_and_says_so(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    generate(tmp_path, messages=20)
+    asked = ["join-liveness", "leave-liveness", "member-delivery", "contiguous-slices"]
+    found = verify(spark, tmp_path, asked)
+    assert {(v.outcome.value, v.reason) for v in found.verdicts.values()} == {
+        ("undetermined", "only the checkers in memory decide this one: --engine memory")
+    }
+
+
 def test_an_empty_run_and_another_version_are_errors(spark: SparkSession, tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
@@ -81,10 +104,10 @@ def test_an_empty_run_and_another_version_are_errors(spark: SparkSession, tmp_pa
 
 def test_what_spark_says_becomes_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
     generate(tmp_path, messages=40)
-    path = parts(tmp_path)[2].path
-    data = bytearray(path.read_bytes())
-    data[4:300] = bytes(296)  # pages gone, end intact
-    path.write_bytes(data)
+    for part in parts(tmp_path):
+        data = bytearray(part.path.read_bytes())
+        data[4:300] = bytes(296)  # pages gone, end intact
+        part.path.write_bytes(data)
     with pytest.raises(Corrupt, match="Spark could not read") as caught:
         verify(spark, tmp_path, ["uniform-integrity"])
     assert "\n" not in str(caught.value)

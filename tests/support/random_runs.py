@@ -52,15 +52,23 @@ class Maker:
         if self.rng.random() < self.mess / 2 and self.order and self.order[-1][0] == proc:
             self.row(proc, MULTICAST, self.order[-1])  # a retry
             return
-        key = (proc, 1 + sum(1 for s, _ in self.sent if s == proc))
+        key = self.next_of(proc)
         count = self.rng.randint(1, len(self.groups))
         self.sent[key] = tuple(sorted(self.rng.sample(range(len(self.groups)), count)))
         self.order.append(key)
         self.row(proc, MULTICAST, key)
 
+    def next_of(self, proc: int) -> MessageKey:
+        return (proc, 1 + sum(1 for s, _ in self.sent if s == proc))
+
+    def lines(self) -> list[int]:
+        return sorted({p for group in self.groups for p in group})
+
     def deliver(self, proc: int) -> None:
         mine = self.has.setdefault(proc, [])
-        if self.rng.random() < self.mess:
+        if self.rng.random() < self.mess / 3:
+            wanted = [self.next_of(self.rng.choice([*self.lines(), CLIENT]))]  # perhaps sent later
+        elif self.rng.random() < self.mess:
             pool = [*self.order, (CLIENT, 77)] if self.rng.random() < 0.1 else self.order
             wanted = [m for m in pool if self.rng.random() < 0.5]
         else:

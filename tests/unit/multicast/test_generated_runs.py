@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shmcast.multicast.checks.trace import CRASH, DELIVER, MULTICAST
+from shmcast.multicast.checks.trace import CRASH, DELIVER, MULTICAST, RESTART
 from shmcast.multicast.traces import generate as generator
 from shmcast.multicast.traces.flaws import FLAWS
 from shmcast.multicast.traces.generate import generate
@@ -39,6 +39,33 @@ def test_a_long_run_is_made_in_stretches_and_keeps_every_property(
     assert set(sizes.values()) == {4}
     assert sum(event.kind == MULTICAST for event in read_record(tmp_path).trace) == 150
     assert set(outcomes(tmp_path).values()) == {"passed"}
+
+
+@pytest.mark.parametrize("stretch", [40, 1000])
+def test_processes_that_crash_and_come_back_keep_every_property(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stretch: int
+) -> None:
+    monkeypatch.setattr(generator, "STRETCH", stretch)
+    generate(tmp_path, messages=150, transmissions=True, crashes=2)
+    record = read_record(tmp_path)
+    assert sum(event.kind == MULTICAST for event in record.trace) == 150
+    lives = Counter(event.proc for event in record.trace if event.kind == RESTART)
+    assert lives == {0: 1, 3: 1}
+    for process in lives:
+        its = [e for e in record.trace if e.participant == (process, 1) and e.kind == DELIVER]
+        assert its, "it delivers in its second life"
+    assert not record.gaps
+    assert set(outcomes(tmp_path).values()) == {"passed"}
+
+
+@pytest.mark.parametrize("name", FLAWS)
+def test_a_run_of_several_stretches_can_be_wrong_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(generator, "STRETCH", 100)
+    generate(tmp_path, messages=250, break_=name, transmissions=True)
+    found = outcomes(tmp_path)
+    assert {p for p, outcome in found.items() if outcome == "violated"} == set(FLAWS[name].breaks)
 
 
 @pytest.mark.parametrize("seed", range(2))
