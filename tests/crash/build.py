@@ -15,7 +15,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from prove.mutants import CSRC, ROOT, mailbox_sources
+from prove.mutants import CSRC, ROOT, mailbox_sources, partial
 
 HERE = Path(__file__).parent
 BUILD = ROOT / "build" / "crash"
@@ -58,7 +58,7 @@ def _object(source: Path, csrc: Path, headers: bytes) -> Path:
     key = _digest(source.name.encode(), source.read_bytes(), headers, " ".join(FLAGS).encode())
     out = BUILD / f"{source.stem}-{key}.o"
     if not out.exists():
-        part = out.with_suffix(".part")
+        part = partial(out)
         _run([COMPILER, *flags, "-c", str(source), "-o", str(part)])
         part.rename(out)
     return out
@@ -75,7 +75,7 @@ def build(csrc: Path = CSRC) -> Path:
     program = BUILD / f"crash-{_digest(*(o.name.encode() for o in objects))}"
     if not program.exists():
         wraps = [f"-Wl,--wrap={name}" for name in WRAPPED]
-        part = program.with_suffix(".part")
+        part = partial(program)
         _run([COMPILER, "-no-pie", "-pthread", *map(str, objects), *wraps, "-o", str(part)])
         part.rename(program)
     return program
