@@ -73,6 +73,7 @@ ALL = [
     case("timing-one-copy", short=True),
     case("timing-three-copies", seconds=50),
     case("timing-two-copy", seconds=45),
+    case("timing-half-two", seconds=42),
     case(f"eager-late {SC_ONE_TIME}", seconds=65),
     case(f"eager-boxes {SC_ONE_TIME}", seconds=35),
     case(f"eager-2x1x2 {SC_ONE_TIME}", seconds=20),
@@ -100,6 +101,8 @@ SOUND = [
 SOME = [
     case(f"eager-copy {SC_ONE_TIME} preemptions=1", seconds=4),
     case(f"eager-replace {SC_ONE_TIME} preemptions=0", seconds=1),
+    case(f"eager-poison {SC_ONE_TIME} preemptions=1", seconds=30, states=2_000_000),
+    case(f"eager-three-copies {SC_ONE_TIME} preemptions=1", seconds=30, states=500_000),
     case("crash-two-copy preemptions=1", seconds=4),
     case("timing-threads preemptions=1", seconds=70),
     *(

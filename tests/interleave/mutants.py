@@ -196,6 +196,11 @@ HUNTED = [
              "            &receiver_of(view->domain, view->copy[0], box, r)->owner.state));"),
     ),
     hunted(
+        "no-D", "consensus", "timing-half-two",
+        Edit("receive_timing.c", "        f->d = m->taken;", "        ;"),
+        Edit("receive_timing.c", "    if (f->d == UNDECIDED)                           /* 30-33 */\n", ""),
+    ),
+    hunted(
         "what-another-thread-found-is-lost", "availability", "timing-threads",
         Edit("view.c", "            if (domain_find_later(domain) > count)",
              "            int known = LOAD_ACQUIRE(&domain->copy_count);\n"
