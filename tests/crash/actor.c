@@ -11,9 +11,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "evidence.h"
+
 #define KILL_MS 20000                                /* for the kernel to end a killed process */
 
-void actor_fail(struct actor *a, const char *format, ...)
+static void testify(const struct actor *a)
+{
+    gauge_read();
+    evidence_of_sender(a->sender);
+    evidence_of_receiver(a->receiver);
+}
+
+void actor_fail(struct actor *a, int rc, const char *format, ...)
 {
     char text[LINE * 3];
     va_list more;
@@ -21,14 +30,15 @@ void actor_fail(struct actor *a, const char *format, ...)
     va_start(more, format);
     vsnprintf(text, sizeof text, format, more);
     va_end(more);
-    note_failure(a->n, "%s %s", a->script->role, text);
+    note_failure(a->n, kind_of(rc), "%s: the %s: %s", property_of(rc), a->script->role, text);
+    testify(a);
     _exit(0);
 }
 
 void must(struct actor *a, const char *what, int rc)
 {
     if (rc < 0)
-        actor_fail(a, "%s: %d", what, rc);
+        actor_fail(a, rc, "%s: %s", what, error_name(rc));
 }
 
 /* Notes what came. SC_TIMEOUT and SC_CLOSED are answers, everything else is not. */
@@ -40,7 +50,7 @@ int actor_receive(struct actor *a, uint64_t deadline)
     if (rc == 0)
         note_got(a->n, EAR_ROLE, m.timestamp, m.sender, &body, m.bytes);
     else if (rc != SC_TIMEOUT && rc != SC_CLOSED)
-        actor_fail(a, "receive: %d", rc);
+        actor_fail(a, rc, "receive: %s", error_name(rc));
     return rc;
 }
 
@@ -49,7 +59,7 @@ static void play(struct actor *a, int from, int to)
     const struct plan victim = {.point = a->job->victim_point, .kill = true};
     bool is_role = a->who == WHO_ROLE;
     char command;
-    while (read(from, &command, 1) == 1) {
+    while (gauge_rest(), read(from, &command, 1) == 1) {
         snprintf(a->n->doing[1], LINE, "%s %c", a->script->name, command);
         if (command == 'p') {
             if (a->script->prepare)
@@ -67,9 +77,11 @@ static void play(struct actor *a, int from, int to)
     }
     if (a->script->stay)
         a->script->stay(a);
+    testify(a);
     sc_receiver_free(a->receiver);
     sc_sender_free(a->sender);
     sc_domain_close(a->domain);
+    gauge_end_process();
     a->n->doing[1][0] = 0;
     _exit(0);
 }
@@ -98,6 +110,7 @@ struct cast actor_start(const struct job *job, const struct script *script, stru
 static void bury(struct cast *c)
 {
     siginfo_t how;
+    gauge_rest();
     waitid(P_PID, (id_t)c->pid, &how, WEXITED | (c->zombie ? WNOWAIT : 0));
     close(c->tell);
     close(c->hear);
@@ -107,6 +120,7 @@ static void bury(struct cast *c)
 bool actor_do(struct cast *c, char command)
 {
     char answer;
+    gauge_rest();
     if (write(c->tell, &command, 1) == 1 && read(c->hear, &answer, 1) == 1)
         return true;
     bury(c);
@@ -117,6 +131,7 @@ bool actor_do(struct cast *c, char command)
  * that answered meanwhile. The end of its pipe is the end of all its threads. */
 bool actor_outlives(struct cast *c)
 {
+    gauge_rest();
     struct pollfd end = {.fd = c->hear, .events = POLLIN};
     char answer;
     if (poll(&end, 1, KILL_MS) == 1 && read(c->hear, &answer, 1) == 1)

@@ -65,8 +65,8 @@ void actor_end(struct cast *c);                  /* waits for its own end */
 
 #define ALL_PROTOCOLS (1u << SC_CRASH | 1u << SC_TIMING | 1u << SC_EAGER)
 
-void actor_fail(struct actor *a, const char *format, ...)
-    __attribute__((format(printf, 2, 3), noreturn));
+void actor_fail(struct actor *a, int rc, const char *format, ...)  /* as fail() */
+    __attribute__((format(printf, 3, 4), noreturn));
 void must(struct actor *a, const char *what, int rc);
 int actor_receive(struct actor *a, uint64_t deadline);
 

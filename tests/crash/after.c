@@ -8,6 +8,8 @@
 
 #include <stdio.h>
 
+#include "evidence.h"
+
 #define LAPS 2
 
 static bool copies_are_missing(struct world *w)
@@ -25,9 +27,9 @@ static void replace_all(struct world *w)
         if (rc == 0 && !copies_are_missing(w))
             return;
         if (rc != 1)
-            fail(w, "bounded time: replacing a copy returned %d", rc);
+            fail(w, rc, "%s: replacing a copy returned %s", property_of(rc), error_name(rc));
     }
-    fail(w, "no leak: copies are still missing after replacing them");
+    fail(w, 0, "no leak: copies are still missing after replacing them");
 }
 
 /* With a message on its way; then only the new copies are left to tell of it. */
@@ -79,13 +81,14 @@ static void welcome_newcomers(struct world *w)
     sc_sender *sender[LANES];
     for (int i = 0; i < LANES; i++) {
         if (sc_domain_open(w->name, PATIENCE, &domain[i]))
-            fail(w, "bounded time: a newcomer cannot open the domain");
+            fail(w, 0, "bounded time: a newcomer cannot open the domain");
         uint64_t begun = op_begin(w, "newcomer %d asks for a lane", i);
         bool last = i == LANES - 1;              /* one more than there are */
         int rc = sc_sender_open(domain[i], last ? FROM_NOW(0) : PATIENCE, &sender[i]);
         op_end(w, begun);
         if (rc != (last ? SC_NO_LANE : 0))
-            fail(w, "no leak: lane for newcomer %d of %d: %d", i, LANES - 1, rc);
+            fail(w, rc, "no leak: lane for newcomer %d of %d: %s", i, LANES - 1,
+                 error_name(rc));
     }
     open_ear(w, EAR_NEW, BOX_A, PATIENCE, 0);
     w->n->ear[EAR_NEW].stayed = true;
@@ -94,14 +97,16 @@ static void welcome_newcomers(struct world *w)
             int rc = survivor_sends(w, sender[i % (LANES - 1)],
                                     WHO_NEW + (uint32_t)i % (LANES - 1), TO_A, PATIENCE);
             if (rc)
-                fail(w, "no leak: a newcomer's send returned %d", rc);
+                fail(w, rc, "%s: a newcomer's send returned %s", property_of(rc), error_name(rc));
         }
         say(w);
         hear_all(w);
     }
     for (int i = 0; i < LANES; i++) {
-        if (i < LANES - 1)
+        if (i < LANES - 1) {
+            evidence_of_sender(sender[i]);
             sc_sender_free(sender[i]);
+        }
         sc_domain_close(domain[i]);
     }
 }
@@ -120,7 +125,8 @@ static void fill_places(struct world *w)
             int rc = sc_receiver_open(w->server, box, i == free ? FROM_NOW(0) : PATIENCE, &more[i]);
             op_end(w, begun);
             if (rc != (i == free ? SC_NO_LANE : 0))
-                fail(w, "no leak: place %d of %d in mailbox %d: %d", i, free, box, rc);
+                fail(w, rc, "no leak: place %d of %d in mailbox %d: %s", i, free, box,
+                     error_name(rc));
         }
         for (int i = 0; i < free; i++)
             sc_receiver_free(more[i]);
@@ -133,7 +139,7 @@ static void reap(struct world *w)
     int rc = sc_domain_reap(w->server);
     op_end(w, begun);
     if (rc < 0)
-        fail(w, "no leak: reaping returned %d", rc);
+        fail(w, rc, "no leak: reaping returned %s", error_name(rc));
 }
 
 static void remove_everything(struct world *w)
@@ -143,19 +149,17 @@ static void remove_everything(struct world *w)
     int rc = sc_domain_remove(w->name);
     op_end(w, begun);
     if (rc || segments_named(w->name))
-        fail(w, "no leak: removal returned %d, %d segments left", rc, segments_named(w->name));
+        fail(w, rc, "no leak: removal returned %s, %d segments left", error_name(rc),
+             segments_named(w->name));
 }
 
-static void note_violations(struct world *w)
+/* While there are figures to be read. */
+static void testify(struct world *w)
 {
-    for (int box = BOX_A; box <= BOX_B; box++)
-        for (int slot = 0; slot < PLACES; slot++) {
-            struct sc_receiver_stats stats;
-            if (sc_mailbox_receiver_stats(w->server, box, slot, &stats) == 0 && stats.held &&
-                stats.violations)
-                note_noise(w->n, "receiver %d.%d counted %u violations", box, slot,
-                           (unsigned)stats.violations);
-        }
+    evidence_of_world(w);
+    if (w->n->violations)
+        note_failure(w->n, TIMED, "consensus: the receivers counted %u violations",
+                     (unsigned)w->n->violations);
 }
 
 void live_on(struct world *w, struct company *c)
@@ -165,7 +169,7 @@ void live_on(struct world *w, struct company *c)
     reap(w);
     welcome_newcomers(w);
     fill_places(w);
-    note_violations(w);
+    testify(w);
     remove_everything(w);
 }
 
@@ -178,11 +182,11 @@ void check_memory(struct world *w)
         return;
     snprintf(peace, sizeof peace, "%s-peace", w->name);
     if (make_domain(peace, w->job))
-        fail(w, "no leak: no second domain to compare with");
+        fail(w, 0, "no leak: no second domain to compare with");
     for (int serial = 0; serial < (int)w->job->copies; serial++) {
         int64_t now = segment_blocks(w->name, serial), expected = segment_blocks(peace, serial);
         if (now != expected)
-            note_failure(w->n, "no leak: copy %d takes %d blocks instead of %d", serial, (int)now,
+            note_failure(w->n, ABSOLUTE, "no leak: copy %d takes %d blocks instead of %d", serial, (int)now,
                          (int)expected);
     }
     sc_domain_remove(peace);

@@ -15,6 +15,8 @@ from crash.build import named
 
 JOB_SECONDS_MAX = 1500
 DEAD_SENDER = 8  # as in actor.h
+# Why a timed case may be repeated: what broke its bound. As in gauge.c.
+LATENESSES = ("stalled", "overslept", "late_round", "late_send", "late_vote", "late_peer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +28,13 @@ class Script:
 
     @property
     def copies(self) -> int:
-        """The replacer has lost one before it begins."""
+        """The replacer has lost one, copy 0, before it begins."""
         return 3 if self.name == "replace" else 2
 
     @property
     def fault_copies(self) -> tuple[int, ...]:
-        """Which copies may fail in addition, so that one stays intact."""
-        return (1, 2) if self.name == "replace" else (0, 1)
+        """Which copies may fail in addition, so that one stays intact. 3: the one being made."""
+        return (1, 2, 3) if self.name == "replace" else (0, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +67,20 @@ class Ran:
 
     @property
     def passed(self) -> bool:
-        return not self.failures and self.figures.get("run", 0) > 0
+        """A job none of whose faults struck has shown nothing."""
+        return not self.failures and self.figures.get("passed", 0) > 0
+
+    @property
+    def broken(self) -> str:
+        """The property that the first failure names; "stuck" and "never quiet" are none."""
+        found = re.match(r"FAILED .*\n  ([a-z ]+): ", self.first_failure)
+        return found[1] if found else ""
 
     @property
     def first_failure(self) -> str:
-        return self.failures[0] if self.failures else ""
+        if self.failures or self.passed:
+            return self.failures[0] if self.failures else ""
+        return f"{' '.join(self.job.arguments)}: no fault struck  repeat: {self.job.command}"
 
 
 def scripts(program: Path) -> list[Script]:

@@ -90,7 +90,7 @@ TRAPS = (
     ),
     _trap(
         "reap-does-not-resolve",
-        "validity",
+        "bounded time",
         ("eager", "reclaim", "kill+lose@27", "30", 2),
         Edit(
             "reap.c",
@@ -218,7 +218,7 @@ TRAPS = (
     ),
     _trap(
         "failed-copy-is-not-told",
-        "consensus",
+        "bounded time",
         ("eager", "send-more", "unlink:0", "~8/0", 2),
         Edit(
             "view.c",

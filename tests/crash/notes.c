@@ -5,22 +5,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-void note_failure(struct notes *n, const char *format, ...)
+void note_failure(struct notes *n, enum kind kind, const char *format, ...)
 {
     va_list more;
     va_start(more, format);
-    if (n->failures++ == 0)
+    if (n->failures++ == 0 || (kind == ABSOLUTE && !n->absolute))
         vsnprintf(n->failure, sizeof n->failure, format, more);
+    n->absolute = n->absolute || kind == ABSOLUTE;
     va_end(more);
 }
 
-void note_noise(struct notes *n, const char *format, ...)
+void note_figure(struct notes *n, const char *format, ...)
 {
+    size_t at = strlen(n->figures);
     va_list more;
     va_start(more, format);
-    if (!n->noise)
-        vsnprintf(n->noise_what, sizeof n->noise_what, format, more);
-    n->noise = true;
+    if (at)
+        at += (size_t)snprintf(n->figures + at, sizeof n->figures - at, "; ");
+    if (at < sizeof n->figures)
+        vsnprintf(n->figures + at, sizeof n->figures - at, format, more);
     va_end(more);
 }
 
@@ -54,7 +57,7 @@ void note_got(struct notes *n, enum listener ear, uint64_t timestamp, uint64_t s
     if (bytes == sizeof body)
         memcpy(&body, payload, sizeof body);
     if (bytes != sizeof body || body.mix != mix_of(body.who, body.number))
-        note_failure(n, "validity: receiver %d got a torn payload (%u bytes)", ear, (unsigned)bytes);
+        note_failure(n, ABSOLUTE, "validity: receiver %d got a torn payload (%u bytes)", ear, (unsigned)bytes);
     if (e->count == GOT_MAX)
         abort();
     e->got[e->count++] = (struct got){timestamp, (uint32_t)(sender & 255), body.who, body.number};
@@ -73,7 +76,7 @@ void notes_print(const struct notes *n)
         if (s->rc == SENT_OPEN)
             printf("open");
         else
-            printf("%d", s->rc);
+            printf("%s", s->rc ? error_name(s->rc) : "ok");
     }
     printf("\n");
     for (int e = 0; e < EARS; e++) {
@@ -84,4 +87,6 @@ void notes_print(const struct notes *n)
         }
         printf("\n");
     }
+    if (n->figures[0])
+        printf("  the core counted: %s\n", n->figures);
 }

@@ -4,6 +4,8 @@
 #ifndef CRASH_NOTES_H
 #define CRASH_NOTES_H
 
+#include "errors.h"
+#include "gauge.h"
 #include "points.h"
 
 #define SENT_MAX 256
@@ -40,24 +42,28 @@ struct body {                        /* of every message */
 
 struct notes {
     struct trace trace, victim_trace;
-    _Atomic uint64_t oversleep_ns;
+    struct gauge gauge;
     _Atomic uint64_t worst_ns;       /* the longest operation of a survivor */
     char worst_what[LINE];
+    _Atomic uint64_t worst_bereft_ns;    /* the same, once the role is dead */
     char doing[2][LINE];             /* the survivors; the role */
     _Atomic uint32_t sent_count;
     struct sent sent[SENT_MAX];
     struct ear ear[EARS];
     uint32_t failures;
-    char failure[LINE * 4];          /* the first one */
-    bool noise;                      /* somebody broke a bound: the case says nothing */
-    char noise_what[LINE];
+    bool absolute;                   /* one of them is: nobody's lateness excuses it */
+    char failure[LINE * 4];          /* the first one, or the first absolute one */
+    enum lateness excuse;            /* the worst, if the case is repeated */
+    uint64_t violations;             /* counted by the survivors' receivers */
+    char figures[LINE * 4];          /* what the core says of lateness */
     _Atomic bool goodbye;            /* the first sender's next message is the last for the role */
     _Atomic uint32_t goodbye_number;
     bool finished;
 };
 
-void note_failure(struct notes *n, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void note_noise(struct notes *n, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void note_failure(struct notes *n, enum kind kind, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void note_figure(struct notes *n, const char *format, ...) __attribute__((format(printf, 2, 3)));
 struct sent *note_try(struct notes *n, uint32_t who, uint32_t boxes, uint32_t batch);
 void note_got(struct notes *n, enum listener ear, uint64_t timestamp, uint64_t sender,
               const void *payload, uint64_t bytes);

@@ -2,37 +2,28 @@
 
 full: the kill at every point, in all protocols; a copy truncated at every point of every role in
 `eager`, and in the timed protocols, whose cases wait for their bounds, at every point but those of
-the two long scripts (create, replace), which are thinned there.
+the two long scripts (create, replace), which are thinned there. Who cleans up after a dead sender
+does so, in `eager`, for every point at which that one may have died; else for some.
 short: `eager` senders and receivers killed at every point, everything else at a few points, chosen
 by a seed.
+
+What a claim says of its extent is read from its jobs, so it cannot say more than was run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from crash.cases import Job, Script
 
 PROTOCOLS = ("eager", "crash", "timing")
 LONG = ("create", "replace")
-VICTIM_POINTS = (
-    0,
-    3,
-    7,
-    9,
-    11,
-    14,
-    17,
-    20,
-    23,
-    25,
-    27,
-    29,
-    31,
-    34,
-    38,
-)  # of its first 38 and after
+VICTIM_POINTS = (0, 3, 7, 9, 11, 14, 17, 20, 23, 25, 27, 29, 31, 34, 38)
+VICTIM_POINTS_MAX = 86  # of `send-more`: none has more; those beyond its end are no harm
+NEW_COPY = 3  # its serial, where the replacer makes one; it has a name at the last points only
+NEW_COPY_POINTS = "-26"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +37,9 @@ class Claimed:
     jobs: tuple[Job, ...]
 
 
-KILLED = "killed at {}"
-COPY_LOST = "a copy truncated at {}, with and without the kill"
-COPY_SPOILT = "a copy poisoned, overwritten or unlinked at {}"
+KILLED = "killed"
+COPY_LOST = "a copy truncated, with and without the kill"
+COPY_SPOILT = "a copy poisoned, overwritten or unlinked"
 SAYS = {
     KILLED: "survivors go on: consensus, validity, ordering, bounded time, nothing leaks",
     COPY_LOST: "the same with one copy lost at that point, the role dead or alive",
@@ -56,11 +47,15 @@ SAYS = {
 }
 
 
-def _victims(script: Script, fault: str, effort: str, seed: int) -> list[str]:
+def _victims(protocol: str, script: Script, fault: str, effort: str, seed: int) -> list[str]:
     """A reclaimer meets a sender that was killed in mid-send: pairs of two points."""
     if not script.has_dead_sender:
         return [fault]
-    chosen = VICTIM_POINTS if effort == "full" else (VICTIM_POINTS[seed % len(VICTIM_POINTS)], 20)
+    chosen: Sequence[int] = VICTIM_POINTS
+    if effort == "short":
+        chosen = (VICTIM_POINTS[seed % len(VICTIM_POINTS)], 20)
+    elif protocol == "eager":
+        chosen = range(VICTIM_POINTS_MAX)
     return [f"{fault}@{point}" for point in chosen]
 
 
@@ -68,7 +63,7 @@ def _kills(protocol: str, script: Script, effort: str, seed: int) -> Iterator[Jo
     for i, fault in enumerate(("kill", "kill+lose")):
         if effort == "short" and protocol != "eager" and fault == "kill":
             continue
-        for one in _victims(script, fault, effort, seed + i):
+        for one in _victims(protocol, script, fault, effort, seed + i):
             yield Job(protocol, script, one, _points(protocol, script, fault, effort, seed + i))
     if effort == "full" and protocol == "eager" and script.role in ("sender", "receiver"):
         yield Job(protocol, script, "kill+lose", "all", 3)
@@ -76,6 +71,8 @@ def _kills(protocol: str, script: Script, effort: str, seed: int) -> Iterator[Jo
 
 def _points(protocol: str, script: Script, fault: str, effort: str, seed: int) -> str:
     kill_only = fault in ("kill", "kill+lose")
+    if f":{NEW_COPY}" in fault:
+        return NEW_COPY_POINTS
     if effort == "full":
         thin = protocol != "eager" and not kill_only and script.name in LONG
         return f"~80/{seed}" if thin else "all"
@@ -91,7 +88,7 @@ def _losses(protocol: str, script: Script, effort: str, seed: int) -> Iterator[J
     if effort == "short" and protocol != "eager":
         faults = [faults[seed % len(faults)]]
     for i, fault in enumerate(faults):
-        victim = _victims(script, fault, "short", seed + i)[-1]
+        victim = _victims(protocol, script, fault, "short", seed + i)[-1]
         yield Job(protocol, script, victim, _points(protocol, script, fault, effort, seed + i))
 
 
@@ -115,6 +112,26 @@ def plan(scripts: list[Script], effort: str, seed: int) -> Iterator[Claimed]:
                 makers[COPY_SPOILT] = _spoils
             for what, make in makers.items():
                 jobs = tuple(job for s in own for job in make(protocol, s, effort, seed))
-                complete = all(job.points == "all" for job in jobs)
-                where = "every step" if complete else "steps chosen by a seed"
-                yield Claimed(protocol, role, what.format(where), SAYS[what], jobs)
+                says = f"{SAYS[what]}; run at {extent(jobs)}"
+                yield Claimed(protocol, role, what, says, jobs)
+
+
+def _where(points: str) -> str:
+    if points == "all":
+        return "every step"
+    number = re.match(r"[~-](\d+)", points)
+    assert number, points
+    return f"{'the last' if points[0] == '-' else 'about'} {number[1]} steps"
+
+
+def extent(jobs: Sequence[Job]) -> str:
+    """At which steps, of which scripts; and for how many ends of the sender that died before."""
+    wheres = dict.fromkeys(_where(job.points) for job in jobs)
+    parts = []
+    for where in wheres:
+        own = dict.fromkeys(job.script.name for job in jobs if _where(job.points) == where)
+        parts.append(where if len(wheres) == 1 else f"{where} ({', '.join(own)})")
+    victims = {job.fault.split("@")[1] for job in jobs if "@" in job.fault}
+    if victims:
+        parts.append(f"with {len(victims)} points at which the sender died before")
+    return ", ".join(parts)

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "gauge.h"
+
 #define RANGES_MAX 512
 #define SMALL_BYTES 64               /* torn at every word; larger ones in a few places */
 #define PIECES 4
@@ -66,6 +68,8 @@ static void strike(void)
     if (plan.fault.kind != FAULT_NONE && fault_strike(domain, &plan.fault) != 0)
         trace->void_fault = true;
     trace->fired = true;
+    if (plan.kill)
+        gauge_end_process();
     while (plan.kill)                /* the signal may need a moment to arrive */
         kill(getpid(), SIGKILL);
     inside = false;

@@ -50,7 +50,4 @@ void crash_call(const void *caller, const char *call);
 void shared_range_add(const void *base, size_t bytes);
 void shared_range_remove(const void *base);
 
-/* The longest that any sleep of any process of the case was over its time: the machine's noise. */
-extern _Atomic uint64_t *oversleep_ns;
-
 #endif

@@ -12,7 +12,7 @@ void receive_two(struct actor *a)
 {
     for (int i = 0; i < 2; i++)
         if (actor_receive(a, PATIENCE))
-            actor_fail(a, "receive: nothing came");
+            actor_fail(a, SC_TIMEOUT, "receive: nothing came");
 }
 
 void receive_three(struct actor *a)
@@ -56,7 +56,7 @@ void receive_and_wait(struct actor *a)
 {
     receive_two(a);
     if (actor_receive(a, FROM_NOW(2 * MS)) != SC_TIMEOUT)
-        actor_fail(a, "receive from an empty mailbox got something");
+        actor_fail(a, 0, "receive from an empty mailbox got something");
 }
 
 void join_now(struct actor *a)

@@ -19,10 +19,7 @@ static void send_one(struct actor *a, uint32_t boxes)
 {
     struct sc_receipt receipt;
     int rc = send_as(a->n, a->sender, a->who, boxes, PATIENCE, &receipt);
-    if (rc == SC_LATE || rc == SC_REJECTED)
-        note_noise(a->n, "the role was late with a send");
-    else
-        must(a, "send", rc);
+    must(a, "send", rc);
 }
 
 void send_two(struct actor *a)
@@ -55,10 +52,7 @@ void send_more(struct actor *a) { send_two(a); }
 void send_batch(struct actor *a)
 {
     int rc = send_pair_as(a->n, a->sender, a->who, TO_A);
-    if (rc == SC_LATE || rc == SC_REJECTED)
-        note_noise(a->n, "the role was late with a batch");
-    else
-        must(a, "send a batch", rc);
+    must(a, "send a batch", rc);
 }
 
 void send_multi(struct actor *a)
@@ -80,9 +74,7 @@ void send_loan(struct actor *a)
     struct body body = body_of(a->who, sent->number);
     crash_copy(&here, loan, &body, sizeof body);
     rc = sent->rc = sc_loan_send(a->sender, sizeof body, PATIENCE, &receipt);
-    if (rc == SC_LATE || rc == SC_REJECTED)
-        note_noise(a->n, "the role was late with a loan");
-    else if (rc != SC_COPY_FAILED)
+    if (rc != SC_COPY_FAILED)
         must(a, "send a loan", rc);
 }
 
@@ -93,7 +85,7 @@ void send_full(struct actor *a)
     struct sc_receipt receipt;
     int rc = send_as(a->n, a->sender, a->who, TO_A, SHORT, &receipt);
     if (rc != SC_FULL)
-        actor_fail(a, "send to a full lane: %d", rc);
+        actor_fail(a, rc, "send to a full lane: %s", error_name(rc));
 }
 
 void close_sender(struct actor *a)
@@ -110,8 +102,6 @@ void take_dead_lane(struct actor *a)
     must(a, "open a sender in a dead one's place", sc_sender_open(a->domain, PATIENCE, &a->sender));
     struct sc_receipt receipt;
     int rc = send_as(a->n, a->sender, a->who, TO_A, SHORT, &receipt);
-    if (rc == SC_LATE || rc == SC_REJECTED)
-        note_noise(a->n, "the role was late with a send");
-    else if (rc != SC_FULL)
+    if (rc != SC_FULL)
         must(a, "send in a dead one's lane", rc);
 }

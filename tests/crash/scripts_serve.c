@@ -18,5 +18,5 @@ void replace_copy(struct actor *a)
     int rc = sc_domain_replace(a->domain, PATIENCE);
     must(a, "replace", rc);
     if (rc != 1)
-        actor_fail(a, "replace: %d instead of 1", rc);
+        actor_fail(a, rc, "replace: %s instead of 1", error_name(rc));
 }

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from crash.build import build, static_sites
-from crash.cases import Job, Script, run_job, scripts, trace
+from crash.build import build, static_sites, unknown_calls
+from crash.cases import LATENESSES, Job, Script, run_job, scripts, trace
 from crash.mutants import TRAPS
+from crash.plan import VICTIM_POINTS_MAX, extent
 from crash.unreached import function_of
-from prove.mutants import ROOT, mutated_sources
+from prove.mutants import CSRC, ROOT, Edit, Mutant, mutated_sources
 from prove.results import Report
 
 
@@ -112,9 +114,15 @@ def test_removing_a_domain_survives_a_copy_that_is_truncated_meanwhile(
 def test_a_stillborn_domain_with_a_lost_copy_does_not_hold_its_name(
     program: Path, known: dict[str, Script]
 ) -> None:
-    for point in ("90", "91", "92"):
-        expect(program, known, "eager", "create", "kill+truncate:0", point)
-        expect(program, known, "eager", "create", "kill+truncate:1", point)
+    points = trace(program, Job("eager", known["create"], "kill")).points
+    named = [number for number, point in enumerate(points, 1) if point.endswith("linkat")]
+    for copy in (0, 1):
+        around = [
+            run_job(program, Job("eager", known["create"], f"kill+truncate:{copy}", str(number)))
+            for number in range(named[0], named[-1] + 2)
+        ]
+        assert not any(ran.failures for ran in around)
+        assert any(ran.figures["passed"] for ran in around)
 
 
 def test_a_receiver_does_not_go_on_alone_with_a_copy_that_was_replaced(
@@ -141,6 +149,99 @@ def test_a_paused_receiver_of_timing_decides_on_everything_that_fits(
 ) -> None:
     """Its thread looked one message less far than its cursor let the sender write."""
     expect(program, known, "timing", "send-first", "kill", "1")
+
+
+SLOW_MACHINE = Edit(
+    "sys.c",
+    "&t, NULL) == EINTR)\n        ;\n}",
+    "&t, NULL) == EINTR)\n        ;\n    usleep(15000);\n}",
+)
+
+
+def variant(name: str, to: Path, *edits: Edit) -> Path:
+    return build(mutated_sources(Mutant(name, "nothing", edits), to))
+
+
+def refusal(of: str) -> Edit:
+    """Every send is answered so, though nobody is late."""
+    old = "if (clock_from(sys_now()) > *ts + bound || config_count(s->view.config) != copies)\n"
+    return Edit(
+        "send_timed.c",
+        f"    {old}        return SC_REJECTED;",
+        f"    if (bound && copies)\n        return {of};",
+    )
+
+
+def test_bounds_grow_until_they_fit_a_slow_machine(
+    tmp_path: Path, known: dict[str, Script]
+) -> None:
+    slow = variant("slow", tmp_path, SLOW_MACHINE)
+    ran = run_job(slow, Job("timing", known["leave-sender"], "kill", "1"))
+    assert ran.passed, ran.first_failure
+    assert ran.figures["repeated"] > 0
+    assert sum(ran.figures.get(why, 0) for why in LATENESSES) == ran.figures["repeated"]
+
+
+def test_a_refusal_is_excused_only_where_somebody_was_late(
+    tmp_path: Path, known: dict[str, Script]
+) -> None:
+    refusing = variant("refusing", tmp_path, refusal("SC_REJECTED"))
+    ran = run_job(refusing, Job("crash", known["leave-sender"], "kill", "1"))
+    assert ran.broken in ("validity", "never quiet")  # the latter if the machine is never quiet
+    assert "SC_REJECTED" in ran.first_failure
+
+
+def test_a_lost_mailbox_is_excused_by_no_lateness(tmp_path: Path, known: dict[str, Script]) -> None:
+    losing = variant("losing", tmp_path, SLOW_MACHINE, refusal("SC_LOST"))
+    ran = run_job(losing, Job("timing", known["leave-sender"], "kill", "1"))
+    assert ran.broken == "validity"
+    assert "SC_LOST" in ran.first_failure
+
+
+def test_a_job_none_of_whose_faults_struck_has_not_passed(
+    program: Path, known: dict[str, Script]
+) -> None:
+    ran = run_job(program, Job("eager", known["replace"], "truncate:3", "1"))
+    assert ran.figures["no_such_copy"] == 1
+    assert not ran.passed
+    assert "no fault struck" in ran.first_failure
+    struck = run_job(program, Job("eager", known["replace"], "truncate:3", "-9"))
+    assert struck.passed
+
+
+def test_a_function_of_the_system_without_a_crash_point_is_noticed(tmp_path: Path) -> None:
+    assert unknown_calls() == []
+    tree = tmp_path / "csrc"
+    shutil.copytree(CSRC, tree, ignore=shutil.ignore_patterns("*.so", "_native.c"))
+    (tree / "wait.c").open("a").write(
+        "int chmod(const char *, unsigned);\n"
+        'void open_up(void);\nvoid open_up(void) { chmod("/", 0); }\n'
+    )
+    assert unknown_calls(tree) == ["chmod"]
+
+
+def test_the_lock_of_a_name_is_followed_by_a_point(program: Path) -> None:
+    found = {(*function_of(site), site.split(" ")[1]) for site in static_sites(program)}
+    assert ("segment.c", "segment_hold_name", "flock") in found
+
+
+def test_no_sender_passes_more_points_than_are_tried_as_its_end(
+    program: Path, known: dict[str, Script]
+) -> None:
+    for protocol in ("eager", "timing", "crash"):
+        found = trace(program, Job(protocol, known["send-more"], "kill"))
+        assert len(found.points) <= VICTIM_POINTS_MAX
+
+
+def test_a_claim_says_at_which_steps_it_was_run(known: dict[str, Script]) -> None:
+    def job(name: str, fault: str, points: str) -> Job:
+        return Job("eager", known[name], fault, points)
+
+    assert extent([job("create", "kill", "all")]) == "every step"
+    mixed = [job("create", "kill", "~80/1"), job("send-more", "kill", "all")]
+    assert extent(mixed) == "about 80 steps (create), every step (send-more)"
+    with_victims = [job("reclaim", f"kill@{point}", "all") for point in (1, 2)]
+    assert extent(with_victims) == "every step, with 2 points at which the sender died before"
 
 
 @pytest.mark.slow

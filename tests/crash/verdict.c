@@ -34,11 +34,11 @@ static void check_order(struct notes *n, int ear)
     for (uint32_t i = 1; i < e->count; i++) {
         const struct got *a = &e->got[i - 1], *b = &e->got[i];
         if (b->timestamp < a->timestamp || (b->timestamp == a->timestamp && b->lane <= a->lane))
-            note_failure(n, "ordering: receiver %d got %u.%u after %u.%u", ear, b->who, b->number,
+            note_failure(n, TIMED, "ordering: receiver %d got %u.%u after %u.%u", ear, b->who, b->number,
                          a->who, a->number);
         for (uint32_t j = 0; j < i; j++)
             if (e->got[j].who == b->who && e->got[j].number >= b->number)
-                note_failure(n, "ordering: receiver %d got %u.%u after %u.%u of the same sender",
+                note_failure(n, ABSOLUTE, "ordering: receiver %d got %u.%u after %u.%u of the same sender",
                              ear, b->who, b->number, b->who, e->got[j].number);
     }
 }
@@ -51,7 +51,7 @@ static void check_consensus(struct notes *n)
     for (uint32_t i = 0; i < most; i++) {
         if (i < a->count && i < b->count && same(&a->got[i], &b->got[i]))
             continue;
-        note_failure(n, "consensus: the receivers differ at message %u: %d.%d and %d.%d", i,
+        note_failure(n, TIMED, "consensus: the receivers differ at message %u: %d.%d and %d.%d", i,
                      i < a->count ? (int)a->got[i].who : -1, i < a->count ? (int)a->got[i].number : -1,
                      i < b->count ? (int)b->got[i].who : -1, i < b->count ? (int)b->got[i].number : -1);
         return;
@@ -69,13 +69,13 @@ static void check_part(struct notes *n, int ear)
         at++;
     for (uint32_t i = 0; i < part->count; i++, at++)
         if (at >= all->count || !same(&all->got[at], &part->got[i])) {
-            note_failure(n, "consensus: receiver %d got %u.%u where the others %s", ear,
+            note_failure(n, TIMED, "consensus: receiver %d got %u.%u where the others %s", ear,
                          part->got[i].who, part->got[i].number,
                          at < all->count ? "got something else" : "got nothing");
             return;
         }
     if (part->stayed && at != all->count)
-        note_failure(n, "consensus: receiver %d stayed, but its messages end before the others'",
+        note_failure(n, TIMED, "consensus: receiver %d stayed, but its messages end before the others'",
                      ear);
 }
 
@@ -89,10 +89,10 @@ static void check_boxes(struct notes *n)
         const struct got *a = find(&n->ear[EAR_0], s->who, s->number);
         const struct got *b = find(&n->ear[EAR_B], s->who, s->number);
         if (!a != !b)
-            note_failure(n, "consensus: %u.%u was delivered in mailbox %s only", s->who, s->number,
+            note_failure(n, TIMED, "consensus: %u.%u was delivered in mailbox %s only", s->who, s->number,
                          a ? "A" : "B");
         else if (a && a->timestamp != b->timestamp)
-            note_failure(n, "ordering: %u.%u has two timestamps", s->who, s->number);
+            note_failure(n, ABSOLUTE, "ordering: %u.%u has two timestamps", s->who, s->number);
     }
 }
 
@@ -104,18 +104,18 @@ static void check_validity(struct notes *n)
         bool in_a = find(&n->ear[EAR_0], s->who, s->number) != NULL;
         bool in_b = find(&n->ear[EAR_B], s->who, s->number) != NULL;
         if (s->rc == 0 && s->boxes & TO_A && !in_a)
-            note_failure(n, "validity: %u.%u was accepted and never delivered", s->who, s->number);
+            note_failure(n, TIMED, "validity: %u.%u was accepted and never delivered", s->who, s->number);
         if (s->rc == 0 && s->boxes & TO_B && !in_b && n->ear[EAR_B].stayed)
-            note_failure(n, "validity: %u.%u was accepted and never delivered in B", s->who,
+            note_failure(n, TIMED, "validity: %u.%u was accepted and never delivered in B", s->who,
                          s->number);
         if (s->rc < 0 && (in_a || in_b))
-            note_failure(n, "validity: %u.%u was refused with %d and delivered", s->who, s->number,
-                         s->rc);
+            note_failure(n, TIMED, "validity: %u.%u was refused with %s and delivered", s->who, s->number,
+                         error_name(s->rc));
     }
     for (int e = 0; e < EARS; e++)
         for (uint32_t i = 0; i < n->ear[e].count; i++)
             if (!find_sent(n, n->ear[e].got[i].who, n->ear[e].got[i].number))
-                note_failure(n, "validity: nobody sent %u.%u", n->ear[e].got[i].who,
+                note_failure(n, ABSOLUTE, "validity: nobody sent %u.%u", n->ear[e].got[i].who,
                              n->ear[e].got[i].number);
 }
 
@@ -126,7 +126,7 @@ static void check_batches(struct notes *n)
         if (a->batch == 0 || a->batch != b->batch || a->who != b->who)
             continue;
         if (!find(&n->ear[EAR_0], a->who, a->number) != !find(&n->ear[EAR_0], b->who, b->number))
-            note_failure(n, "consensus: of one operation, %u.%u and %u.%u, one was delivered",
+            note_failure(n, TIMED, "consensus: of one operation, %u.%u and %u.%u, one was delivered",
                          a->who, a->number, b->who, b->number);
     }
 }

@@ -7,16 +7,19 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "evidence.h"
+
 /* ---- failing, and where we are ---- */
 
-void fail(struct world *w, const char *format, ...)
+void fail(struct world *w, int rc, const char *format, ...)
 {
     char text[LINE * 3];
     va_list more;
     va_start(more, format);
     vsnprintf(text, sizeof text, format, more);
     va_end(more);
-    note_failure(w->n, "%s", text);
+    note_failure(w->n, kind_of(rc), "%s", text);
+    evidence_of_world(w);
     _exit(0);                        /* the worker reads the notes; children die with us */
 }
 
@@ -26,6 +29,7 @@ uint64_t op_begin(struct world *w, const char *format, ...)
     va_start(more, format);
     vsnprintf(w->n->doing[0], LINE, format, more);
     va_end(more);
+    gauge_rest();
     return sc_now();
 }
 
@@ -36,18 +40,26 @@ void op_end(struct world *w, uint64_t begun)
         w->n->worst_ns = took;
         memcpy(w->n->worst_what, w->n->doing[0], LINE);
     }
+    if (w->job->plan.kill && w->n->trace.fired && took > w->n->worst_bereft_ns)
+        w->n->worst_bereft_ns = took;
     w->n->doing[0][0] = 0;
 }
 
 /* ---- parameters ---- */
 
 /* In `eager` Δs only says when a sender that lives but does not move is given up: never, here. The
- * timed protocols wait for their bounds on every message, so theirs are as short as this harness
- * can keep on a busy machine; a case in which somebody broke one is repeated. */
+ * timed protocols wait for their bounds on every message, so theirs are as short as a quiet machine
+ * keeps. A case in which somebody broke one is repeated with bounds twice as long, until it fits the
+ * machine. */
+static uint64_t stretch(const struct job *job)
+{
+    return UINT64_C(1) << (job->attempt < STRETCH_MAX ? job->attempt : STRETCH_MAX);
+}
+
 struct sc_domain_params world_params(const struct job *job)
 {
     struct sc_domain_params p = {job->copies, LANES, 2, job->protocol, 0600, -1, {0}};
-    uint64_t n = job->copies;
+    uint64_t n = job->copies, times = stretch(job);
     p.bounds.poll_ns = MS;
     p.bounds.hold_ns = 1000 * MS;
     if (job->protocol == SC_EAGER) {
@@ -55,17 +67,25 @@ struct sc_domain_params world_params(const struct job *job)
         p.bounds.decide_ns = MS;
         p.bounds.receive_ns = 100 * MS;
     } else if (job->protocol == SC_CRASH) {
-        p.bounds.send_ns = 3 * MS;
-        p.bounds.decide_ns = MS / 50;
-        p.bounds.receive_ns = MS;
+        p.bounds.send_ns = 3 * MS * times;
+        p.bounds.decide_ns = MS / 4 * times;
+        p.bounds.receive_ns = MS * times;
     } else {
-        p.bounds.send_ns = 3 * MS;
-        p.bounds.decide_ns = 3 * MS;
+        p.bounds.send_ns = 3 * MS * times;
+        p.bounds.decide_ns = 3 * MS * times;
         p.bounds.poll_ns = MS / 2;
-        p.bounds.receive_ns = n * (p.bounds.decide_ns + MS / 10) + p.bounds.poll_ns;
+        p.bounds.receive_ns = n * (p.bounds.decide_ns + MS / 10 * times) + p.bounds.poll_ns;
     }
     p.bounds.expiry_ns = p.bounds.send_ns + p.bounds.poll_ns + n * p.bounds.decide_ns;
     return p;
+}
+
+/* A thread that is later than this may have broken a bound: δd in `crash`; in `timing` half of it, since
+ * a round has two sleeps. */
+uint64_t allowed_lateness(const struct job *job)
+{
+    uint64_t decide_ns = world_params(job).bounds.decide_ns;
+    return job->protocol == SC_TIMING ? decide_ns / 2 : decide_ns;
 }
 
 struct sc_mailbox_params box_params(void)
@@ -99,7 +119,7 @@ static sc_domain *open_domain(struct world *w, const char *whom)
     int rc = sc_domain_open(w->name, PATIENCE, &d);
     op_end(w, begun);
     if (rc)
-        fail(w, "bounded time: %s cannot open the domain: %d", whom, rc);
+        fail(w, rc, "bounded time: %s cannot open the domain: %s", whom, error_name(rc));
     return d;
 }
 
@@ -112,7 +132,8 @@ void open_ear(struct world *w, enum listener ear, int box, uint64_t deadline, in
     if (rc == 0 && expected == 0)
         sc_receiver_wait_style(w->ear[ear], 0);
     else if (rc != expected)
-        fail(w, "no leak: receiver %d joins mailbox %d: %d instead of %d", ear, box, rc, expected);
+        fail(w, rc, "no leak: receiver %d joins mailbox %d: %s instead of %s", ear, box,
+             error_name(rc), error_name(expected));
     if (rc) {
         sc_domain_close(w->ear_domain[ear]);
         w->ear_domain[ear] = NULL;
@@ -122,6 +143,7 @@ void open_ear(struct world *w, enum listener ear, int box, uint64_t deadline, in
 void close_ear(struct world *w, enum listener ear)
 {
     uint64_t begun = op_begin(w, "receiver %d closes", ear);
+    evidence_of_receiver(w->ear[ear]);
     sc_receiver_free(w->ear[ear]);
     op_end(w, begun);
     sc_domain_close(w->ear_domain[ear]);
@@ -135,7 +157,7 @@ void world_open(struct world *w)
     w->first_domain = open_domain(w, "the first sender");
     int rc = sc_sender_open(w->first_domain, PATIENCE, &w->first);
     if (rc)
-        fail(w, "no leak: the first sender gets no lane: %d", rc);
+        fail(w, rc, "no leak: the first sender gets no lane: %s", error_name(rc));
     open_ear(w, EAR_0, BOX_A, PATIENCE, 0);
     open_ear(w, EAR_1, BOX_A, PATIENCE, 0);
     open_ear(w, EAR_B, BOX_B, PATIENCE, 0);
@@ -170,8 +192,6 @@ int survivor_sends(struct world *w, sc_sender *sender, uint32_t who, uint32_t bo
     uint64_t begun = op_begin(w, "sender %u sends to mailboxes %u", who, boxes);
     int rc = send_as(w->n, sender, who, boxes, deadline, &receipt);
     op_end(w, begun);
-    if (rc == SC_LATE || rc == SC_REJECTED)
-        note_noise(w->n, "sender %u was late", who);
     if (rc == 0 && w->job->protocol == SC_TIMING && w->promised < PROMISES_MAX)
         w->promises[w->promised++] =
             (struct promise){sender, boxes == TO_A ? BOX_A : BOX_B, receipt.position};
@@ -186,12 +206,10 @@ static void ask_for_promises(struct world *w)
         int rc = sc_confirm(p->sender, p->box, &(struct sc_receipt){.position = p->position},
                             PATIENCE);
         op_end(w, begun);
-        if (rc == SC_REJECTED) {
-            note_noise(w->n, "a survivor's message was decided against");
-            _exit(0);
-        }
+        if (rc == SC_REJECTED)
+            fail(w, rc, "validity: a survivor's message was decided against");
         if (rc && rc != SC_INVALID)              /* its slot has been used again: long accepted */
-            fail(w, "bounded time: a message is not decided: %d", rc);
+            fail(w, rc, "bounded time: a message is not decided: %s", error_name(rc));
     }
     w->promised = 0;
 }
@@ -217,7 +235,8 @@ void say(struct world *w)
     for (const uint32_t *to = w->job->protocol == SC_EAGER ? both : each; *to; to++) {
         int rc = say_to(w, *to, PATIENCE);
         if (rc)
-            fail(w, "validity: the first sender, alive, was refused with %d", rc);
+            fail(w, rc, "%s: the first sender, alive, was refused with %s", property_of(rc),
+                 error_name(rc));
     }
 }
 
@@ -244,8 +263,8 @@ void hear(struct world *w, enum listener ear)
         int rc = sc_receive(w->ear[ear], &body, sizeof body, PATIENCE, &m);
         op_end(w, begun);
         if (rc)
-            fail(w, "%s: receiver %d waited for %u.%u and got %d",
-                 rc == SC_TIMEOUT ? "bounded time" : "validity", ear, last->who, last->number, rc);
+            fail(w, rc, "%s: receiver %d waited for %u.%u and got %s",
+                 property_of(rc), ear, last->who, last->number, error_name(rc));
         note_got(w->n, ear, m.timestamp, m.sender, &body, m.bytes);
     }
 }
@@ -266,7 +285,7 @@ int intact_copies(struct world *w, int *serials)
     int count = sc_domain_copies(w->server, info, SC_MAILBOXES_MAX), intact = 0;
     op_end(w, begun);
     if (count < 0)
-        fail(w, "bounded time: the copies cannot be listed: %d", count);
+        fail(w, 0, "bounded time: the copies cannot be listed: %s", error_name(count));
     for (int i = 0; i < count; i++)
         if (info[i].intact)
             serials[intact++] = (int)info[i].serial;

@@ -13,6 +13,7 @@
 
 enum { LANES = 3, PLACES = 3, CAPACITY = 2, COPIES_MAX = 3 };
 #define PROMISES_MAX 16
+#define STRETCH_MAX 5
 #define MS UINT64_C(1000000)
 #define FROM_NOW(ns) ((uint64_t)(ns) | UINT64_C(1) << 63)
 #define PATIENCE FROM_NOW(8000 * MS) /* for whatever must not fail; never measured against */
@@ -25,6 +26,7 @@ struct job {
     uint32_t copies;
     struct plan plan;
     uint64_t victim_point;
+    uint32_t attempt;                /* bounds are doubled with each */
     bool lose_rest;                  /* between two receivers all copies but one are lost */
 };
 
@@ -40,12 +42,13 @@ struct world {
     int promised;                    /* `timing`: sent, and not yet known to be accepted */
 };
 
-void fail(struct world *w, const char *format, ...)
-    __attribute__((format(printf, 2, 3), noreturn));
+void fail(struct world *w, int rc, const char *format, ...)  /* rc: of the call; 0: of none */
+    __attribute__((format(printf, 3, 4), noreturn));
 uint64_t op_begin(struct world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void op_end(struct world *w, uint64_t begun);
 
 struct sc_domain_params world_params(const struct job *job);
+uint64_t allowed_lateness(const struct job *job);
 struct sc_mailbox_params box_params(void);
 int make_domain(const char *name, const struct job *job);   /* domain and both mailboxes */
 
@@ -62,7 +65,7 @@ void lose_all_but_last(struct world *w);
 int intact_copies(struct world *w, int *serials);
 
 /* A survivor's send. In `timing` its receivers may still decide against it, if a thread of theirs
- * was late; hear() asks before it waits, and then the case says nothing. */
+ * was late; hear() asks before it waits. */
 int survivor_sends(struct world *w, sc_sender *sender, uint32_t who, uint32_t boxes,
                    uint64_t deadline);
 int send_as(struct notes *n, sc_sender *sender, uint32_t who, uint32_t boxes, uint64_t deadline,

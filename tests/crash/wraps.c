@@ -8,13 +8,18 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdlib.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "gauge.h"
 #include "points.h"
 
 #define HERE __builtin_return_address(0)
@@ -40,9 +45,6 @@ WRAP(int, linkat, (int from_dir, const char *from, int to_dir, const char *to, i
 WRAP(int, unlink, (const char *path), (path))
 WRAP(DIR *, opendir, (const char *path), (path))
 WRAP(int, closedir, (DIR *dir), (dir))
-WRAP(int, pthread_create,
-     (pthread_t *out, const pthread_attr_t *attributes, void *(*body)(void *), void *argument),
-     (out, attributes, body, argument))
 
 int __real_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...);
@@ -79,6 +81,13 @@ int __wrap_munmap(void *base, size_t bytes)
     return rc;
 }
 
+WRAP(int, flock, (int fd, int operation), (fd, operation))
+
+static uint64_t ns_of(const struct timespec *t)
+{
+    return (uint64_t)t->tv_sec * UINT64_C(1000000000) + (uint64_t)t->tv_nsec;
+}
+
 /* Futexes, and pidfd_open. */
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...);
@@ -90,13 +99,30 @@ long __wrap_syscall(long number, ...)
     for (int i = 0; i < 6; i++)
         a[i] = va_arg(more, long);
     va_end(more);
+    bool waits = number == SYS_futex && (a[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET;
+    uint64_t until = waits && a[3] ? ns_of((const struct timespec *)a[3]) : UINT64_MAX;
+    if (waits)
+        gauge_sleep(until);
     long rc = __real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+    int saved = errno;
+    if (waits)
+        gauge_wake(until);
+    errno = saved;
     crash_call(HERE, "syscall");
     return rc;
 }
 
-/* No point, but a measure: whoever sleeps too long may break a bound through no fault of its own. */
-_Atomic uint64_t *oversleep_ns;
+/* ---- no points, but measures (gauge.h) ---- */
+
+int __real_clock_gettime(clockid_t clock, struct timespec *out);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *out);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *out)
+{
+    int rc = __real_clock_gettime(clock, out);
+    if (clock == CLOCK_MONOTONIC)
+        gauge_look(ns_of(out));
+    return rc;
+}
 
 int __real_clock_nanosleep(clockid_t clock, int flags, const struct timespec *until,
                            struct timespec *rest);
@@ -105,19 +131,39 @@ int __wrap_clock_nanosleep(clockid_t clock, int flags, const struct timespec *un
 int __wrap_clock_nanosleep(clockid_t clock, int flags, const struct timespec *until,
                            struct timespec *rest)
 {
-    struct timespec now;
-    clock_gettime(clock, &now);
-    int64_t late = (now.tv_sec - until->tv_sec) * INT64_C(1000000000) + now.tv_nsec - until->tv_nsec;
-    if (late > 0)
-        return 0;                    /* it was over when we came: not the machine's fault */
+    gauge_sleep(ns_of(until));
     int rc = __real_clock_nanosleep(clock, flags, until, rest);
-    clock_gettime(clock, &now);
-    late = (now.tv_sec - until->tv_sec) * INT64_C(1000000000) + now.tv_nsec - until->tv_nsec;
-    if (oversleep_ns && late > 0) {
-        uint64_t most = atomic_load(oversleep_ns);
-        while ((uint64_t)late > most &&
-               !atomic_compare_exchange_weak(oversleep_ns, &most, (uint64_t)late))
-            ;
-    }
+    gauge_wake(ns_of(until));
+    return rc;
+}
+
+/* The core's only threads are those that decide. */
+struct start { void *(*body)(void *); void *argument; };
+
+static void *decide(void *argument)
+{
+    struct start start = *(struct start *)argument;
+    free(argument);
+    gauge_is_decider();
+    void *result = start.body(start.argument);
+    gauge_end_thread();
+    return result;
+}
+
+int __real_pthread_create(pthread_t *out, const pthread_attr_t *attributes, void *(*body)(void *),
+                          void *argument);
+int __wrap_pthread_create(pthread_t *out, const pthread_attr_t *attributes, void *(*body)(void *),
+                          void *argument);
+int __wrap_pthread_create(pthread_t *out, const pthread_attr_t *attributes, void *(*body)(void *),
+                          void *argument)
+{
+    struct start *start = malloc(sizeof *start);
+    if (!start)
+        return ENOMEM;
+    *start = (struct start){body, argument};
+    int rc = __real_pthread_create(out, attributes, decide, start);
+    if (rc)
+        free(start);
+    crash_call(HERE, "pthread_create");
     return rc;
 }

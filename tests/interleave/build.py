@@ -11,7 +11,7 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from prove.mutants import mailbox_sources
+from prove.mutants import mailbox_sources, partial
 
 HERE = Path(__file__).parent
 REPLACED = {"sys.c", "segment.c", "guard.c"}  # fake_sys.c, fake_segment.c instead
@@ -35,7 +35,7 @@ def _compile(source: Path, flags: list[str], headers: bytes, objects: Path, csrc
     name = _digest(source.read_bytes(), headers, " ".join(flags).encode())
     out = objects / f"{source.stem}-{name}.o"
     if not out.exists():
-        part = out.with_suffix(".part")
+        part = partial(out)
         subprocess.run(["cc", *flags, f"-I{csrc}", "-c", str(source), "-o", str(part)], check=True)
         part.rename(out)
     return out
@@ -58,5 +58,7 @@ def build(csrc: Path, into: Path) -> Path:
         made = list(pool.map(one, jobs))
     program = into / f"checker-{_digest(*(str(p).encode() for p in made))}"
     if not program.exists():
-        subprocess.run(["cc", "-no-pie", "-o", str(program), *map(str, made)], check=True)
+        part = partial(program)
+        subprocess.run(["cc", "-no-pie", "-o", str(part), *map(str, made)], check=True)
+        part.rename(program)
     return program

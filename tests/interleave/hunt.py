@@ -19,8 +19,8 @@ def main(names: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="interleave-") as scratch:
         for hunted in chosen:
             program = build.build(mutated_sources(hunted.mutant, Path(scratch)), Path(scratch))
-            what = cases.Case(hunted.scenario, hunted.options, how="random")
-            answer = cases.run(program, what, 60)
+            what = hunted.case
+            answer = cases.run(program, what, 120)
             print(f"== {hunted.mutant.name} ({hunted.mutant.breaks}), {what.name}")
             if answer["held"]:
                 survived.append(hunted.mutant.name)

@@ -11,7 +11,8 @@ static const char usage[] =
     "       checker random SCENARIO [runs=N] [seconds=S] [seed=N] [OPTION=VALUE ...]\n"
     "       checker story SCENARIO SCHEDULE [everything=1] [OPTION=VALUE ...]\n"
     "options: model=sc|tso|relaxed fault=truncate|poison crashes= copies= ticks= lates= fine= grows=\n"
-    "         buffer= preemptions= patience=\n";
+    "         buffer= preemptions= patience= property=\n"
+    "         reduction=0\n";
 
 static struct limits limits = {.states = 4000000, .seconds = 60, .seed = 1};
 
@@ -48,6 +49,10 @@ static bool set_option(struct scenario *s, const char *name, const char *value)
         limits.seconds = atof(value);
     else if (!strcmp(name, "seed"))
         limits.seed = strtoull(value, NULL, 10);
+    else if (!strcmp(name, "reduction"))
+        exposed = !number;
+    else if (!strcmp(name, "property"))
+        wanted = value;
     else if (!strcmp(name, "everything"))
         telling_all = number;
     else
@@ -96,12 +101,15 @@ static void print_result(const struct result *r, int argc, char **argv)
     printf("{\"scenario\": \"%s\", \"held\": %s, \"exhausted\": %s, \"states\": %llu, "
            "\"choices\": %llu, \"executions\": %llu, \"steps\": %llu, \"longest\": %llu, "
            "\"restarts\": %d, \"seconds\": %.2f, \"stopped_by\": \"%s\", \"violation\": \"%s\", "
-           "\"schedule\": \"%s\", \"replay\": \"%s\"}\n",
+           "\"schedule\": \"%s\", \"replay\": \"%s\", \"outcomes\": %llu, "
+           "\"outcome\": \"%016llx%016llx\"}\n",
            scenario->name, r->violated ? "false" : "true", r->exhausted ? "true" : "false",
            (unsigned long long)r->states, (unsigned long long)r->transitions,
            (unsigned long long)r->executions, (unsigned long long)r->steps,
            (unsigned long long)r->longest, r->restarts, r->seconds,
-           r->stopped_by ? r->stopped_by : "", broken, schedule, replay);
+           r->stopped_by ? r->stopped_by : "", broken, schedule, replay,
+           (unsigned long long)r->outcomes, (unsigned long long)r->outcome.a,
+           (unsigned long long)r->outcome.b);
 }
 
 /* Told the second time: then it is known which words are shared, and the others are left out. */

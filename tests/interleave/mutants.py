@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from interleave.cases import Case
 from prove.mutants import Edit, Mutant
 
 
@@ -14,6 +15,12 @@ class Hunted:
     scenario: str
     options: tuple[str, ...] = ()
     short: bool = False  # part of the short form
+
+    @property
+    def case(self) -> Case:
+        """What is searched at random, for no other property than the mutant's."""
+        options = (*self.options, f"property={self.mutant.breaks}")
+        return Case(self.scenario, options, how="random")
 
 
 def hunted(
@@ -95,7 +102,7 @@ HUNTED = [
              "            told = spread"),
     ),
     hunted(
-        "slot-reused-after-the-first-cursor", "integrity", "eager-full-2r",
+        "slot-reused-after-the-first-cursor", "validity", "eager-full-2r",
         Edit("lane.c", "        if (rc == 0 && at < *least)",
              "        if (rc == 0 && (at < *least || own->receivers != rest))"),
     ),
@@ -112,7 +119,7 @@ HUNTED = [
         short=True,
     ),
     hunted(
-        "a-lane-that-moves-is-a-broken-copy", "join", "eager-join-2",
+        "a-lane-that-moves-is-a-broken-copy", "availability", "eager-join-2",
         Edit("lane.c", "        if (taken < 0) {", "        if (taken != 0) {"),
     ),
     hunted(
@@ -120,7 +127,7 @@ HUNTED = [
         Edit("receive.c", "        flush(r);\n        uint64_t deadline = pin", "        uint64_t deadline = pin"),
     ),
     hunted(
-        "live-lane-reclaimed", "ordering", "eager-reclaim",
+        "live-lane-reclaimed", "validity", "eager-reclaim",
         Edit("reap.c", "    if (rc || !owner_is_dead(view, &owner))\n        return rc;\n    if (owner_state(owner.value) == OWNER_LIVE)",
              "    if (rc)\n        return rc;\n    if (owner_state(owner.value) == OWNER_LIVE)"),
     ),
@@ -135,12 +142,12 @@ HUNTED = [
         short=True,
     ),
     hunted(
-        "send-ignores-a-freeze", "consensus", "eager-replace-copy",
+        "send-ignores-a-freeze", "validity", "eager-replace-copy",
         Edit("send_intent.c", "        if (view_is_current(&s->view) && !config_frozen(s->view.config))\n            return 0;",
              "        if (view_is_current(&s->view) || s->op)\n            return 0;"),
     ),
     hunted(
-        "replacer-does-not-wait-for-intents", "consensus", "eager-replace-copy",
+        "replacer-does-not-wait-for-intents", "validity", "eager-replace-copy",
         Edit("replace.c", "    for (uint32_t lane = 0; rc == 0 && lane < view->domain->params.senders; lane++)\n        rc = wait_lane(view, lane, overdue);",
              "    (void)wait_lane, (void)overdue;"),
     ),
@@ -183,10 +190,22 @@ HUNTED = [
         short=True,
     ),
     hunted(
-        "members-of-a-dead-copy", "validity", "eager-full-copy",
+        "members-of-a-dead-copy", "validity", "timing-two-copy",
         Edit("lane.c", "        int rc = owner_read(view, receiver_place(view->domain, box, r), &owner);",
              "        int rc = 0;\n        owner.value = sealed_value(LOAD_ACQUIRE(\n"
              "            &receiver_of(view->domain, view->copy[0], box, r)->owner.state));"),
+    ),
+    hunted(
+        "no-D", "consensus", "timing-half-two",
+        Edit("receive_timing.c", "        f->d = m->taken;", "        ;"),
+        Edit("receive_timing.c", "    if (f->d == UNDECIDED)                           /* 30-33 */\n", ""),
+    ),
+    hunted(
+        "what-another-thread-found-is-lost", "availability", "timing-threads",
+        Edit("view.c", "            if (domain_find_later(domain) > count)",
+             "            int known = LOAD_ACQUIRE(&domain->copy_count);\n"
+             "            if (domain_find_later(domain) != known)"),
+        short=True,
     ),
     hunted(
         "new-owner-ignores-the-last-stamp", "ordering", "eager-reclaim",

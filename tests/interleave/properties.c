@@ -162,6 +162,20 @@ static void check_reaping(void)
     run.direct = false;
 }
 
+struct hash outcome_hash(void)
+{
+    struct hash h = {0, 0};
+    for (int p = 0; p < CAST_MAX; p++)
+        for (int i = 0; plays(p) && i < app_of[p]->event_count; i++) {
+            const struct event *e = &app_of[p]->event[i];
+            hash_add(&h, (uint64_t)p << 40 | (uint64_t)e->kind << 32 | (uint32_t)e->rc);
+            hash_add(&h, e->payload);
+            hash_add(&h, e->timestamp);
+            hash_add(&h, run.process[p].dead);
+        }
+    return h;
+}
+
 static void check_litmus(void);
 
 void properties_check(void)

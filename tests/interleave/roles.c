@@ -102,7 +102,7 @@ static void open_receiver(struct app *app)
 {
     int rc = sc_receiver_open(app->domain, app->actor->boxes, FOREVER, &app->receiver);
     if (rc) {
-        violated("set-up: receiver %d cannot join: %s", app->index, error_name(rc));
+        violated("availability: receiver %d cannot join: %s", app->index, error_name(rc));
         return;
     }
     if (app->actor->role == SCHEDULED)
@@ -138,7 +138,7 @@ static void open_and_send(struct app *app)
     struct event *e = event_begin(app, EVENT_JOINED);
     e->rc = sc_sender_open(app->domain, FOREVER, &app->sender);
     if (e->rc) {
-        violated("set-up: sender %d cannot open: %s", app->index, error_name(e->rc));
+        violated("availability: sender %d cannot open: %s", app->index, error_name(e->rc));
         leave_execution();
     }
     tell("has lane %u", app->sender->lane);

@@ -32,6 +32,7 @@
 
 struct options options;
 char violation[512];
+const char *wanted;
 static void *scheduler_sp;
 
 void switch_stack(void **save, void *load);
@@ -124,14 +125,20 @@ void count_step(void)
     }
 }
 
+/* An execution that breaks another property than the one that is looked for ends without a verdict. */
 void violated(const char *format, ...)
 {
+    char text[sizeof violation];
     va_list args;
     if (violation[0])
         return;
     va_start(args, format);
-    vsnprintf(violation, sizeof violation, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    if (wanted && (strncmp(text, wanted, strlen(wanted)) || text[strlen(wanted)] != ':'))
+        run.pruned = true;
+    else
+        memcpy(violation, text, sizeof violation);
     run.over = true;
 }
 

@@ -18,7 +18,9 @@
 
 #include "sim.h"
 
+#define OUTCOMES_MAX 1024
 #define LEARNING_RUNS 1500
+#define FIRST_TABLE (UINT64_C(1) << 16)
 
 struct trail trail;
 enum search_mode mode;
@@ -34,27 +36,23 @@ double seconds_now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static void table_clear(uint64_t states)
+static void table_make(uint64_t size)
 {
-    uint64_t wanted = 1 << 16;
-    while (wanted < states * 3 / 2)
-        wanted *= 2;
-    if (wanted != table_size) {
-        free(table);
-        table = calloc(wanted, sizeof *table);
-        table_size = wanted;
-        if (!table)
-            abort();
-    } else {
-        memset(table, 0, wanted * sizeof *table);
-    }
+    table = calloc(size, sizeof *table);
+    if (!table)
+        abort();
+    table_size = size;
     table_used = 0;
 }
 
-bool visit(struct hash state)
+static void table_clear(void)
 {
-    if (!state.a && !state.b)
-        state.a = 1;
+    free(table);
+    table_make(FIRST_TABLE);
+}
+
+static bool insert(struct hash state)
+{
     for (uint64_t i = state.a;; i++) {
         struct hash *entry = &table[i & (table_size - 1)];
         if (!entry->a && !entry->b) {
@@ -65,6 +63,27 @@ bool visit(struct hash state)
         if (entry->a == state.a && entry->b == state.b)
             return false;
     }
+}
+
+/* The table grows with the search, so that several fit into one machine. */
+static void table_grow(void)
+{
+    struct hash *old = table;
+    uint64_t size = table_size;
+    table_make(size * 2);
+    for (uint64_t i = 0; i < size; i++)
+        if (old[i].a || old[i].b)
+            insert(old[i]);
+    free(old);
+}
+
+bool visit(struct hash state)
+{
+    if (!state.a && !state.b)
+        state.a = 1;
+    if (table_used >= table_size / 3 * 2)
+        table_grow();
+    return insert(state);
 }
 
 int choose(enum choice_kind kind, const struct option *offered, int count)
@@ -117,14 +136,31 @@ static bool next_trail(void)
     return true;
 }
 
+/* Which ends were met. The set, and so its sum, is the same however the search gets there. */
+static void note_outcome(struct result *result)
+{
+    static struct hash met[OUTCOMES_MAX];
+    struct hash now = outcome_hash();
+    for (uint64_t i = 0; i < result->outcomes; i++)
+        if (met[i].a == now.a && met[i].b == now.b)
+            return;
+    if (result->outcomes == OUTCOMES_MAX)
+        return;
+    met[result->outcomes++] = now;
+    result->outcome.a += now.a;
+    result->outcome.b += now.b;
+}
+
 /* One pass with what is known of sharing. True if more has been learnt. */
 static bool pass(const struct limits *limits, double deadline, struct result *result)
 {
-    table_clear(limits->states);
+    table_clear();
     trail.length = 0;
     checkpoint_forget();
     made = 0;
     result->executions = result->steps = result->longest = 0;
+    result->outcomes = 0;
+    result->outcome = (struct hash){0, 0};
     do {
         bool held = run_once();
         result->executions++;
@@ -135,6 +171,8 @@ static bool pass(const struct limits *limits, double deadline, struct result *re
             result->violated = true;
             return false;
         }
+        if (!run.pruned)
+            note_outcome(result);
         if (sharing_grew())
             return true;
         if (table_used >= limits->states)

@@ -136,6 +136,7 @@ struct execution {
 extern struct execution run;
 extern struct options options;
 extern char violation[512];                          /* empty: none */
+extern const char *wanted;                           /* the property to be broken; NULL: any */
 
 static inline struct thread *self(void) { return &run.thread[run.current]; }
 static inline int self_process(void) { return run.direct ? run.current : self()->process; }
@@ -277,6 +278,8 @@ extern enum search_mode mode;
 struct limits { uint64_t states; double seconds; uint64_t seed; };
 struct result {
     uint64_t states, transitions, executions, steps, longest;
+    uint64_t outcomes;                               /* different ends; at most OUTCOMES_MAX */
+    struct hash outcome;                             /* their sum */
     int restarts;
     double seconds;
     bool exhausted, violated, told;                  /* told: the last execution is the exposed one */
@@ -306,6 +309,7 @@ uint64_t choices_made(void);                         /* new ones, over all execu
 
 /* ---- scenarios.c, roles.c, properties.c ---- */
 void properties_check(void);                         /* after an execution that ran to its end */
+struct hash outcome_hash(void);                      /* what everybody saw, at its end */
 
 /* ---- story.c ---- */
 extern bool telling, telling_all;

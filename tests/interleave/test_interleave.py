@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interleave import build, cases, mutants
+from interleave import build, cases, mutants, prove
 from prove.mutants import CSRC, mutated_sources
 
 SEARCHED = [what for what in cases.ALL if what.short]
@@ -66,9 +66,33 @@ def test_the_reduction_loses_no_violation(program: Path) -> None:
         assert not cases.run(program, what, 1)["held"]
 
 
+@pytest.mark.parametrize("what", cases.SOUND[:1], ids=lambda what: what.name)
+def test_the_reduction_loses_no_end(program: Path, what: cases.Case) -> None:
+    claim = prove.sound(program, what)
+    assert claim.held, claim.counterexample
+    assert claim.figures["states without"] > claim.figures["states"]
+    assert claim.figures["ends"] > 1
+
+
+def test_a_search_ends_by_its_states_and_says_so(program: Path) -> None:
+    what = cases.Case("eager-2s1r", states=1000)
+    answer = cases.run(program, what)
+    assert not answer["exhausted"]
+    assert answer["stopped_by"] == "limit of states"
+    claim = prove.claim(program, what, 0, to_the_end=True)
+    assert not claim.held
+    assert "not exhaustive" in claim.says
+
+
+def test_only_the_named_property_counts(program: Path) -> None:
+    """`crash` with a fast receiver loses validity: that is no violation of ordering."""
+    fast = cases.case("crash-fast-receiver property=ordering", how="random")
+    assert cases.run(program, fast, 1)["held"]
+
+
 @pytest.mark.parametrize("what", SEARCHED, ids=lambda what: what.name)
 def test_every_interleaving(program: Path, what: cases.Case) -> None:
-    answer = cases.run(program, what, SECONDS)
+    answer = cases.run(program, what)
     assert answer["held"], cases.story(program, what, answer["schedule"])
     assert answer["exhausted"], answer["stopped_by"]
 
@@ -87,9 +111,9 @@ def test_the_first_protocol_breaks_where_the_paper_says_so(program: Path, what: 
 @pytest.mark.parametrize("hunted", HUNTED, ids=lambda hunted: hunted.mutant.name)
 def test_a_mutant_is_caught_and_its_schedule_replays(objects: Path, hunted: mutants.Hunted) -> None:
     mutated = build.build(mutated_sources(hunted.mutant, objects), objects)
-    what = cases.Case(hunted.scenario, hunted.options, how="random")
+    what = hunted.case
     answer = cases.run(mutated, what, SECONDS)
-    assert not answer["held"]
+    assert answer["violation"].startswith(f"{hunted.mutant.breaks}: ")
     told = cases.story(mutated, what, answer["schedule"])
     assert told.splitlines()[-1] == answer["violation"]
-    assert "sender" in told.splitlines()[0]
+    assert "receiver" in told.splitlines()[0]

@@ -100,7 +100,7 @@ inline view_refresh()
             :: else -> break
             od;
             gone = gone | lost; lost = gone; view = ALL & ~lost;
-            assert(view)                             /* one copy never fails */
+            assert(view)  /* the model: one copy never fails */
         }
         IN_EVERY_COPY(TELL);
         if

@@ -10,8 +10,8 @@
  * ts + DS + EPS, by its own clock; clocks differ by less than EPS. Copies die whole (every later
  * access of everybody fails), up to NC - 1 of them, at any moment.
  *
- * Consensus and validity: asserted whenever a receiver has decided. One message, so ordering is not
- * looked at here, nor is bounded time.
+ * Consensus and validity: asserted whenever a receiver has decided; with two messages, each of a sender
+ * of its own (NM=2), their order too. Bounded time is not looked at here.
  */
 #ifndef NC
 #define NC 2
@@ -51,10 +51,17 @@
 #else
 #define DELAYS (DELAY * skipped)
 #endif
-#ifdef MUTANT_FAST_RECEIVER
-#define READY(t) (r == 1 || clock + skew >= (t) + DS + EPS)
+/* The clock is read before the heads of the lanes (pick_crash): if it shows that the earliest one's time
+ * is over, an earlier one would have been there. */
+#ifdef MUTANT_CLOCK_AFTER_HEADS
+#define LOOKED clock
 #else
-#define READY(t) (clock + skew >= (t) + DS + EPS)
+#define LOOKED begun
+#endif
+#ifdef MUTANT_FAST_RECEIVER
+#define READY(t) (r == 1 || LOOKED + skew >= (t) + DS + EPS)
+#else
+#define READY(t) (LOOKED + skew >= (t) + DS + EPS)
 #endif
 
 byte clock = 1, dead;
@@ -112,7 +119,7 @@ inline refresh()
     :: c < NC && !(HAS(view, c) && HAS(dead, c)) -> c++
     :: c == NC -> break
     od;
-    assert(view)
+    assert(view)  /* the model: one copy never fails */
 }
 
 proctype Receiver(byte r, skew)
@@ -122,19 +129,20 @@ proctype Receiver(byte r, skew)
     :: atomic { over == BIT(NM) - 1 -> due[NM + r] = NEVER; break }
     :: atomic { NOTHING_COMES && !UNREAD(0) && !UNREAD(NM - 1) && !HAS(dead, f) ->
             due[NM + r] = NEVER;
-            assert((HAS(over, 0) || verdict[0] != ACCEPT) && (HAS(over, NM - 1) || verdict[NM - 1] != ACCEPT));
+            assert((HAS(over, 0) || verdict[0] != ACCEPT) && (HAS(over, NM - 1) || verdict[NM - 1] != ACCEPT));  /* consensus: another one was given it */
             break
         }
     :: atomic { UNREAD(0) || UNREAD(NM - 1) ->
             /* earliest_head */
+            begun = clock;
             m = (UNREAD(0) -> 0 : NM - 1);
 #if NM > 1
             if :: UNREAD(0) && UNREAD(1) && ts[1] < ts[0] -> m = 1 :: else fi
 #endif
         }
         if
-        :: atomic { READY(ts[m]) -> begun = clock; when = clock; taken = UNDECIDED; c = f; due[NM + r] = clock + DD }
-        :: atomic { !READY(ts[m]) -> m = 0 } goto again
+        :: atomic { READY(ts[m]) -> when = clock; taken = UNDECIDED; c = f; due[NM + r] = clock + DD }
+        :: atomic { !READY(ts[m]) -> m = 0; begun = 0 } goto again
         fi;
         do                                           /* crash_decide */
         :: atomic { c < NC && clock >= when && !HAS(dead, c) ->      /* decide_in */
@@ -174,7 +182,7 @@ proctype Receiver(byte r, skew)
             assert(!HAS(sent, m) || taken == ACCEPT);                        /* validity */
             verdict[m] = taken;
 #if NM > 1
-            assert(taken != ACCEPT || !last || ts[last - 1] < ts[m] || (ts[last - 1] == ts[m] && last - 1 < m));
+            assert(taken != ACCEPT || !last || ts[last - 1] < ts[m] || (ts[last - 1] == ts[m] && last - 1 < m));  /* ordering */
             last = (taken == ACCEPT -> m + 1 : last);
 #endif
             over = over | BIT(m); taken = 0; m = 0; begun = 0

@@ -222,7 +222,7 @@ pick:
             assert(KEY(head[lane], lane) > last);    /* ordering */
             last = KEY(head[lane], lane);
             estimate = ID(lane, AT(c, lane).op[at[lane]]);
-            assert(!(rejected & estimate));          /* the sender was told the contrary */
+            assert(!(rejected & estimate));  /* validity: its sender was told the contrary */
             delivered[r] = delivered[r] | estimate;
             estimate = 0; at[lane]++; head[lane] = 0; touched = touched | BIT(r);
             LOAD(TAKE_HEAD);
@@ -262,7 +262,7 @@ end:
             :: p < NM && AT(c, lane).op[p] != blocking[lane] -> p++
             :: else -> break
             od;
-            assert(p < NM)                           /* the header is in every copy */
+            assert(p < NM)  /* validity: the header is in every copy */
         }
         IN_EVERY_COPY(AT(c, lane).accepted = AT(c, lane).accepted | BIT(p); touched = 3)
     :: else
@@ -285,7 +285,7 @@ proctype Judge()
 end:
     atomic {
         timeout ->
-        assert((finished | killed) & 1 && (M1 == 0 || (finished | killed) & 2));  /* nobody is stuck */
+        assert((finished | killed) & 1 && (M1 == 0 || (finished | killed) & 2));  /* bounded time: nobody is stuck */
         assert(CAME_TO(0) && CAME_TO(NR - 1))        /* consensus and validity */
     }
 }

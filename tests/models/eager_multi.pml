@@ -178,7 +178,7 @@ pick:
 #endif
             :: else ->
                 /* genuine: an operation for others stops nobody, while it is seen as it is */
-                assert(lane_of[lane].intent != intent || HAS(TO(lane, intent >> 1), r));
+                assert(lane_of[lane].intent != intent || HAS(TO(lane, intent >> 1), r));  /* genuineness: not kept waiting by what is for others */
                 low = (lane_of[lane].intent == intent -> low : 0);
                 blocking[lane] = intent >> 1; blocked = blocked | BIT(lane);
                 bound = (low < bound -> low : bound)
@@ -194,9 +194,9 @@ pick:
             :: else -> bound = 0; t0 = (head[0] || head[1] -> t0 : 0); goto nothing
             fi;
             printf("receiver %d: delivers operation %d of sender %d, stamped %d\n", r, RING.op[at[lane]], lane, head[lane]);
-            assert(KEY(head[lane], lane) > last);    /* one order */
+            assert(KEY(head[lane], lane) > last);  /* ordering: one order */
             last = KEY(head[lane], lane);
-            assert(!(rejected & ID(lane, RING.op[at[lane]])));
+            assert(!(rejected & ID(lane, RING.op[at[lane]])));  /* validity: its sender was told the contrary */
             delivered[r] = delivered[r] | ID(lane, RING.op[at[lane]]);
             at[lane]++; head[lane] = 0; touched = touched | BIT(r);
             lane = 0; bound = 0;
@@ -226,7 +226,7 @@ end:
             :: p < NM && RING.op[p] != blocking[lane] -> p++
             :: else -> break
             od;
-            assert(p < NM);                          /* in every mailbox before the decision */
+            assert(p < NM);  /* all or nothing: in every mailbox before the decision */
             RING.accepted = RING.accepted | BIT(p); touched = 3
         :: else
         fi;
@@ -242,10 +242,10 @@ proctype Judge()
 end:
     atomic {
         timeout ->
-        assert((finished | killed) == 3);
+        assert((finished | killed) == 3);  /* bounded time: nobody is stuck */
         assert(BOTH_OR_NONE(ID(0, 1)));              /* all or nothing */
 #ifdef BOTH
-        assert(BOTH_OR_NONE(ID(1, 2)));
+        assert(BOTH_OR_NONE(ID(1, 2)));  /* all or nothing */
 #endif
         assert(((delivered[0] | delivered[1]) & succeeded) == succeeded)     /* validity */
     }

@@ -87,7 +87,7 @@ proctype Sender()
             printf("message %d is stamped %d\n", at, ts);
             r = 0;
             do
-            :: r < NR -> assert(!HAS(expected, r) || (entry[r] <= ts && (HAS(leaving, r) || ts < exit_at[r]))); r++
+            :: r < NR -> assert(!HAS(expected, r) || (entry[r] <= ts && (HAS(leaving, r) || ts < exit_at[r]))); r++  /* join: whoever is expected to read it is a member */
             :: r == NR -> r = 0; expected = 0; break
             od
         }
@@ -183,7 +183,7 @@ proctype Judge()
 end:
     atomic {
         timeout ->
-        assert(finished);                            /* nobody is stuck */
+        assert(finished);  /* bounded time: nobody is stuck */
         do
         :: m < MESSAGES -> assert(HAD(0, m) && (NR < 2 || HAD(1, m))); m++           /* validity */
         :: m == MESSAGES -> break

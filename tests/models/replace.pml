@@ -163,14 +163,14 @@ proctype Receiver(byte r)
     do
     :: atomic { touched = touched & ~BIT(r); if :: CURRENT :: else -> seen = SHOWN; old_lost = gone; has_new = has_new || seen == NEXT fi; c = (gone -> NEW : OLD) }
         if
-        :: atomic { flag[c] -> assert(data[c]); estimate = ACCEPT; printf("receiver %d sees the flag in copy %d\n", r, c); break }
+        :: atomic { flag[c] -> assert(data[c]); estimate = ACCEPT; printf("receiver %d sees the flag in copy %d\n", r, c); break }  /* validity: no flag without its message */
         :: atomic { !flag[c] && intent[c] -> estimate = REJECT }     /* late, or dead */
             WALK(false);
             atomic { printf("receiver %d: %d\n", r, estimate) }
             if
             :: estimate == ACCEPT ->
                 c = (gone -> NEW : OLD);
-                assert(data[c]);                     /* the header is in every copy */
+                assert(data[c]);  /* validity: the header is in every copy */
                 IN_EVERY_COPY(flag[c] = 1)
             :: else
             fi;
@@ -237,7 +237,7 @@ proctype Judge()
 end:
     atomic {
         timeout ->
-        assert(HOME(0) && HOME(1));                  /* nobody is stuck */
+        assert(HOME(0) && HOME(1));  /* bounded time: nobody is stuck */
         assert(!accepted || (HOME(2) && (NR < 2 || HOME(3))))        /* validity, consensus */
     }
 }

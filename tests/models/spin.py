@@ -30,6 +30,7 @@ class Search:
     seconds: float
     complaint: str  # spin's own words on the error, or on why the search is not complete
     story: str  # what the processes did, in their own words
+    broken: str = ""  # the properties that the violated assertion names
 
 
 def available() -> str:
@@ -72,8 +73,17 @@ def _complaint(output: str) -> str:
     return ""
 
 
-def _story(model: str, defines: list[str], where: Path) -> str:
-    text = _run(["spin", *defines, "-t", f"{model}.pml"], where, 60)
+def _broken(told: str) -> str:
+    """The comment behind the assertion, up to its colon. Whoever can go on no more is stuck."""
+    at = re.search(r"spin: (?:.*/)?(\w+\.pml):(\d+), Error: assertion violated", told)
+    if not at:
+        return "bounded time"
+    line = (MODELS / at[1]).read_text().splitlines()[int(at[2]) - 1]
+    comment = re.search(r"/\* ([^*:]+?)(:[^*]*)? \*/", line)
+    return comment[1] if comment else ""
+
+
+def _story(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.startswith("   ")]
     told = [line for line in lines if " = " not in line]
     return "\n".join(told[-STORY_LINES:])
@@ -104,6 +114,7 @@ def search(
         errors = int(_figure(r"errors: (\d+)", output))
         incomplete = "max search depth too small" in output or "reached -DMEMLIM" in output
         finished = "errors: 0" in output and not incomplete and "out of memory" not in output
+        told = _run(["spin", *defines, "-t", f"{model}.pml"], where, 60) if errors else ""
         return Search(
             errors=errors,
             complete=finished,
@@ -112,5 +123,6 @@ def search(
             memory_mb=_figure(r"([\d.]+)\s+total actual memory usage", output),
             seconds=time.monotonic() - began,
             complaint=_complaint(output),
-            story=_story(model, defines, where) if errors else "",
+            story=_story(told),
+            broken=_broken(told) if errors else "",
         )

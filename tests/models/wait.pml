@@ -139,7 +139,7 @@ proctype Looker(byte me)
 #endif
             atomic {
                 printf("the receiver read %d, saw no intent and no message\n", t0);
-                assert(!stamped || stamped >= t0)    /* nothing earlier can come of this lane */
+                assert(!stamped || stamped >= t0)  /* ordering: nothing earlier can come of this lane */
             }
 #ifndef MUTANT_CLOCK_AFTER_INTENT
         :: else
@@ -156,7 +156,7 @@ proctype Starter(byte me)
     store(STARTED, 1);
     FENCE_INTENT;
     if
-    :: SEEN(CONFIG) == 0 -> atomic { at_work = true; assert(!copying); printf("the sender goes to work\n") }
+    :: SEEN(CONFIG) == 0 -> atomic { at_work = true; assert(!copying); printf("the sender goes to work\n") }  /* no forgotten decision */
     :: else -> store(STARTED, 0); printf("the sender steps back\n")
     fi
 }
@@ -166,7 +166,7 @@ proctype Freezer(byte me)
     store(CONFIG, 1);
     FENCE_FREEZE;
     if
-    :: SEEN(STARTED) == 0 -> atomic { copying = true; assert(!at_work); printf("the replacer copies\n") }
+    :: SEEN(STARTED) == 0 -> atomic { copying = true; assert(!at_work); printf("the replacer copies\n") }  /* no forgotten decision */
     :: else -> printf("the replacer waits for the sender\n")
     fi
 }

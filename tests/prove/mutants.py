@@ -6,12 +6,19 @@ cannot go stale unnoticed.
 
 from __future__ import annotations
 
+import os
 import shutil
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 CSRC = ROOT / "csrc"
+
+
+def partial(out: Path) -> Path:
+    """Where a builder writes before it renames to `out`: several may make the same at once."""
+    return out.with_name(f"{out.name}.{os.getpid()}-{threading.get_ident()}.part")
 
 
 @dataclass(frozen=True, slots=True)

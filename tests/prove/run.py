@@ -27,14 +27,16 @@ from prove.results import Report
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "prove"
+FRAME = ("tests/prove/mutants.py", "tests/prove/pool.py", "tests/prove/results.py")
 SOURCES = {  # what a part's result depends on
-    "crash": ("csrc", "tests/crash"),
-    "interleave": ("csrc", "tests/interleave"),
-    "models": ("tests/models",),
-    "sanitize": ("csrc", "tests/c", "tests/fuzz", "tests/sanitize"),
-    "sim": ("multicast/protocols", "multicast/checks", "multicast/sim", "tests/sim"),
+    "crash": (*FRAME, "csrc", "tests/crash"),
+    "interleave": (*FRAME, "csrc", "tests/interleave"),
+    "models": (*FRAME, "tests/models"),
+    "sanitize": (*FRAME, "csrc", "tests/c", "tests/fuzz", "tests/sanitize"),
+    "sim": (*FRAME, "multicast/protocols", "multicast/checks", "multicast/sim", "tests/sim"),
 }
 PARTS = tuple(SOURCES)
+SUFFIXES = {".c", ".h", ".py", ".pml", ".supp"}
 MUTANTS_LEAST = 20
 TOOLS = (
     "spin",
@@ -45,11 +47,13 @@ PART_SECONDS_MAX = 3 * 3600  # the campaigns take an hour of two cores that have
 
 
 def digest(folders: Sequence[str]) -> str:
-    """Changes when a source file below these folders does."""
+    """Changes when one of these files does, or one below these folders."""
     seen = hashlib.sha256()
     for folder in folders:
-        for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix in {".c", ".h", ".py", ".pml"} and path.name != "_native.c":
+        whole = ROOT / folder
+        for path in [whole] if whole.is_file() else sorted(whole.rglob("*")):
+            known = path.suffix in SUFFIXES or path.parent.name == "regressions"
+            if known and path.is_file() and path.name != "_native.c":
                 seen.update(str(path.relative_to(ROOT)).encode() + path.read_bytes())
     return seen.hexdigest()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from prove import run
 from prove.mutants import CSRC, Edit, Mutant, StaleMutant, mutated_sources
 from prove.page import Ran, page
+from prove.pool import run_all
 from prove.results import Caught, Claim, Report
 from prove.run import MUTANTS_LEAST, PARTS, digest, reusable, shortcomings
 
@@ -106,3 +108,27 @@ def test_the_digest_follows_the_sources(tmp_path: Path, monkeypatch: pytest.Monk
     assert digest(["csrc"]) == before
     (tmp_path / "csrc" / "a.c").write_text("int b;")
     assert digest(["csrc"]) != before
+    (tmp_path / "csrc" / "tsan.supp").write_text("race:f")
+    with_suppression = digest(["csrc"])
+    (tmp_path / "csrc" / "tsan.supp").write_text("race:g")
+    assert digest(["csrc"]) != with_suppression
+
+
+def test_every_part_depends_on_how_mutants_are_made() -> None:
+    for sources in run.SOURCES.values():
+        assert "tests/prove/mutants.py" in sources
+        assert all((run.ROOT / source).exists() for source in sources)
+
+
+def test_works_run_side_by_side_the_longest_first_and_come_back_in_order() -> None:
+    began: list[str] = []
+
+    def work(name: str) -> str:
+        began.append(name)
+        return name
+
+    done = run_all(
+        [(cost, partial(work, name)) for cost, name in ((1, "a"), (9, "b"), (5, "c"))], 1
+    )
+    assert done == ["a", "b", "c"]
+    assert began == ["b", "c", "a"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from prove.mutants import Edit, Mutant
+from sanitize.runs import Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +16,26 @@ class Case:
     program: str  # test_core, stress, fuzz_open, fuzz_read
     arguments: tuple[str, ...] = ()
     short: bool = False  # also in the short form
+
+
+# What a tool says of each property. Anything else, and a deadline that passed, catches no mutant.
+WRONG = r"does not hold: (wrong delivery|a receiver)"
+TELLS = {
+    "no leak": r"detected memory leaks|does not hold: .*(left|open|leak)",
+    "no data race": r"ThreadSanitizer: data race",
+    "nothing uninitialised is used": r"uninitialised",
+    "a damaged word is noticed": WRONG,
+    "a damaged payload is noticed": WRONG,
+    "a damaged header is noticed": WRONG,
+    "memory safety": r"ERROR: AddressSanitizer|runtime error: ",
+    "bounded time": r"does not hold: hang|libFuzzer: timeout",
+}
+
+
+def told(breaks: str, outcome: Outcome) -> bool:
+    """Did the tool name the property that the mutant breaks?"""
+    failed = not outcome.passed and not outcome.timed_out
+    return failed and re.search(TELLS[breaks], outcome.output) is not None
 
 
 def _one(name: str, breaks: str, file: str, old: str, new: str) -> Mutant:
@@ -66,6 +88,17 @@ CASES = (
             "seal.h",
             "    return (word & 0xffff) == seal_check(sealed_value(word));",
             "    return word != 0;",
+        ),
+        "fuzz",
+        "fuzz_read",
+    ),
+    Case(
+        _one(
+            "header-not-checked",
+            "a damaged header is noticed",
+            "lane.c",
+            "        header->header_crc == slot_header_crc(header))",
+            "        header->header_crc + 1)",
         ),
         "fuzz",
         "fuzz_read",

@@ -12,12 +12,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from prove.mutants import mutated_sources
+from prove.pool import run_all
 from prove.results import Caught, Claim, Report, main
 from sanitize import builds, runs
-from sanitize.mutants import CASES, Case
+from sanitize.mutants import CASES, Case, told
 
 HERE = "PYTHONPATH=tests python -m sanitize.prove --effort"
 VALGRIND_STRESS = "threads_inside_a_handle_are_sent_away_when_it_is_closed"
@@ -31,6 +33,8 @@ SAYS = {
     "tsan": "no data race",
     "valgrind": "no invalid access, nothing uninitialised used, no leak",
 }
+Checks = list[tuple[str, tuple[str, ...]]]
+UNGUIDED = "not guided: clang has no libFuzzer runtime here, and a full proof wants it"
 SHORT_RUNS = {"fuzz_open": 500, "fuzz_read": 400}
 FULL_SECONDS = 230
 
@@ -49,7 +53,7 @@ def usable(report: Report) -> list[str]:
     return found
 
 
-def checks(tool: str, effort: str) -> list[tuple[str, tuple[str, ...]]]:
+def checks(tool: str, effort: str) -> Checks:
     """Program and arguments, one per run."""
     unit = [("test_core", (name,)) for name in runs.names("test_core.c")]
     stress = [("stress", (name,)) for name in runs.names("stress.c")]
@@ -87,25 +91,50 @@ def programs(tool: str, csrc: Path = builds.CSRC) -> dict[str, Callable[[], Path
 
 
 def run_tool(report: Report, tool: str) -> None:
-    began, failed, count = time.monotonic(), "", 0
-    made = programs(tool)
-    for program, arguments in checks(tool, report.effort):
-        outcome = runs.run(made[program](), TOOLS[tool], *arguments)
-        count += 1
-        if not outcome.passed:
-            failed = f"{program} {' '.join(arguments)}\n{outcome.output[-4000:]}"
-            break
+    """Builds what the tool runs, then runs it, as many at once as there are cores."""
+    began = time.monotonic()
+    made = {name: make() for name, make in programs(tool).items()}
+    listed = checks(tool, report.effort)
+    outcomes = run_all(
+        (1, partial(runs.run, made[program], TOOLS[tool], *arguments))
+        for program, arguments in listed
+    )
+    failed = [
+        f"{program} {' '.join(arguments)}\n{outcome.output[-4000:]}"
+        for (program, arguments), outcome in zip(listed, outcomes, strict=True)
+        if not outcome.passed
+    ]
     report.claims.append(
         Claim(
             f"{tool}: C tests",
             SAYS[tool],
             not failed,
-            {"runs": count},
+            {"runs": len(listed), "of them failed": len(failed)},
             time.monotonic() - began,
             f"{HERE} {report.effort} --only {tool}",
-            failed,
+            failed[0] if failed else "",
         )
     )
+    report.missing += not_run(tool, listed)
+
+
+def not_run(tool: str, listed: Checks) -> list[str]:
+    """The C tests that this tool leaves out, and what it is told not to say."""
+    found = []
+    ran = {arguments[0] for _, arguments in listed}
+    every = [*runs.names("test_core.c"), *runs.names("stress.c")]
+    if left := [name for name in every if name not in ran]:
+        found.append(
+            f"{tool}: {len(left)} of {len(every)} C tests: {', '.join(left[:8])}"
+            + (" …" if len(left) > 8 else "")
+        )
+    if tool == "tsan":
+        lines = builds.SUPPRESSIONS.read_text().splitlines()
+        kept = [line for line in lines if line and not line.startswith("#")]
+        found.append(
+            f"tsan: reports that its suppressions hide: {', '.join(kept)} (tsan.supp says why)"
+        )
+    return found
 
 
 def run_target(report: Report, target: str) -> None:
@@ -113,15 +142,18 @@ def run_target(report: Report, target: str) -> None:
     program = builds.build_fuzz(target, tool, cc or "cc")
     amount = {"runs": SHORT_RUNS[target]} if report.effort == "short" else {"seconds": FULL_SECONDS}
     outcome, inputs = runs.fuzz(program, tool, target, **amount)
+    wrong = "" if outcome.passed else outcome.output[-4000:]
+    if report.effort == "full" and tool is not builds.GUIDED:
+        wrong += UNGUIDED
     report.claims.append(
         Claim(
             f"{target}, {tool.name}",
             TARGETS[target],
-            outcome.passed,
+            not wrong,
             {"inputs": inputs},
             outcome.seconds,
             f"{HERE} {report.effort} --only {target}",
-            "" if outcome.passed else outcome.output[-4000:],
+            wrong,
         )
     )
 
@@ -143,7 +175,7 @@ def run_mutant(report: Report, case: Case) -> None:
         Caught(
             case.mutant.name,
             case.mutant.breaks,
-            not outcome.passed,
+            told(case.mutant.breaks, outcome),
             f"{HERE} {report.effort} --only {case.mutant.name}",
             outcome.evidence,
             outcome.seconds,
@@ -166,13 +198,17 @@ def prove(report: Report, word: str = "") -> None:
     for tool in tools:
         if not word or word == tool:
             run_tool(report, tool)
-    for target in TARGETS:
-        if not word or word == target:
-            run_target(report, target)
+    works: list[tuple[float, Callable[[], None]]] = [
+        (FULL_SECONDS, partial(run_target, report, target))
+        for target in TARGETS
+        if not word or word == target
+    ]
     for case in CASES:
         wanted = case.short or report.effort == "full" if not word else word == case.mutant.name
         if wanted and case.tool in (*tools, "fuzz"):
-            run_mutant(report, case)
+            works.append((30, partial(run_mutant, report, case)))
+    run_all(works)
+    report.caught.sort(key=lambda one: one.mutant)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ class Outcome:
     passed: bool
     seconds: float
     output: str
+    timed_out: bool = False
 
     @property
     def evidence(self) -> str:
@@ -66,11 +67,13 @@ def run(
     )
     try:
         output, _ = process.communicate(timeout=deadline)
+        timed_out = False
     except subprocess.TimeoutExpired:
         process.kill()
         output = process.communicate()[0] + f"\ndoes not hold: ends within {deadline:.0f} s"
+        timed_out = True
     remove_leftovers(process.pid)
-    return Outcome(process.returncode == 0, time.monotonic() - began, output)
+    return Outcome(process.returncode == 0, time.monotonic() - began, output, timed_out)
 
 
 def seeds(target: str, folder: Path) -> Path:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from prove.results import Report
-from sanitize import builds, prove
-from sanitize.mutants import CASES, Case
+from sanitize import builds, prove, runs
+from sanitize.mutants import CASES, TELLS, Case, told
 
 
 @pytest.mark.slow
@@ -32,6 +32,38 @@ def test_a_broken_variant_is_caught(case: Case) -> None:
         pytest.skip(f"cannot be had here: {report.missing}")
     prove.run_mutant(report, case)
     assert report.caught[0].caught, report.caught[0].evidence
+
+
+def test_a_mutant_is_caught_by_what_it_breaks_and_by_no_deadline() -> None:
+    race = runs.Outcome(False, 1.0, "WARNING: ThreadSanitizer: data race (pid=1)")
+    assert told("no data race", race)
+    assert not told("no leak", race)
+    late = runs.Outcome(False, 150.0, "does not hold: hang\ndoes not hold: ends within 150 s", True)
+    assert not told("bounded time", late)
+    assert not told("no data race", runs.Outcome(True, 1.0, ""))
+    assert {case.mutant.breaks for case in CASES} <= set(TELLS)
+
+
+def test_a_full_proof_does_not_hold_if_its_fuzzers_were_not_guided(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(builds, "fuzz_tool", lambda: (builds.UNGUIDED, "cc"))
+    monkeypatch.setattr(builds, "build_fuzz", lambda *_: Path("none"))
+    fine = runs.Outcome(True, 1.0, "")
+    monkeypatch.setattr(runs, "fuzz", lambda *_, **__: (fine, 100))
+    for effort, held in (("short", True), ("full", False)):
+        report = Report("sanitize", effort)
+        prove.run_target(report, "fuzz_open")
+        assert report.claims[0].held == held
+    assert "not guided" in report.claims[0].counterexample
+
+
+def test_what_a_tool_leaves_out_is_told() -> None:
+    left = prove.not_run("valgrind", prove.checks("valgrind", "full"))
+    assert "C tests: " in left[0]
+    hidden = prove.not_run("tsan", prove.checks("tsan", "full"))
+    assert any("race:copy_message" in line for line in hidden)
+    assert prove.not_run("asan", prove.checks("asan", "full")) == []
 
 
 def test_every_mutant_still_fits_the_sources(tmp_path: Path) -> None:
