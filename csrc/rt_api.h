@@ -71,6 +71,7 @@ struct sc_rt_platform {
     uint32_t got_class;
     int32_t class_error, affinity_error, lock_error, slack_error;
     int32_t watch_error;      /* of a schedule: no watchdog above the thread */
+    uint32_t soft;            /* of a schedule; given: the caller knows a reason already */
 };
 
 struct sc_rt_job { uint32_t task, reserved; uint64_t release_ns, deadline_ns, abort_ns; };
@@ -106,12 +107,13 @@ int sc_rt_receive(void *inbox, uint64_t deadline);
 int sc_rt_decide(void *receiver, uint64_t deadline);
 int sc_rt_burn(void *wanted, uint64_t deadline);  /* for tests: computes for so long */
 
-/* Measuring: the five steps on one copy, and whole operations, each in a thread of its own that
+/* Measuring: the five steps on one copy, two of schedules, and whole operations, each in a thread of its own that
  * gets the platform asked for. Counts go to `histogram`, SC_HISTOGRAM_WORDS words. */
 enum sc_rt_step {
     SC_RT_STEP_WRITE = 0, SC_RT_STEP_FLAG = 1, SC_RT_STEP_DECIDE = 2, SC_RT_STEP_READ = 3,
     SC_RT_STEP_CLEAR = 4,
-    SC_RT_STEP_WAKE = 5       /* how late a sleeping thread comes */
+    SC_RT_STEP_WAKE = 5,      /* how late a sleeping thread comes */
+    SC_RT_STEP_TURN = 6       /* what a dispatcher does around a job, and to hand one to Python */
 };
 
 struct sc_rt_measure {

@@ -206,13 +206,16 @@ static void run_table(struct sc_rt *rt)
             run_entry(rt, e, base);
 }
 
-/* External tasks run in an ordinary thread, whatever class this one got. */
+/* Every wish counts: a real-time thread whose pages are not locked, or that nobody can watch, keeps
+ * no deadline for certain. External tasks run in an ordinary thread, whatever class this one got. */
 static bool is_soft(const struct sc_rt *rt)
 {
+    const struct sc_rt_platform *p = &rt->platform;
     for (uint32_t i = 0; i < rt->count; i++)
         if (rt->tasks[i].p.kind == SC_RT_EXTERNAL)
             return true;
-    return rt->platform.got_class == SC_RT_OTHER;
+    return p->soft || p->got_class == SC_RT_OTHER || p->class_error || p->affinity_error ||
+           p->lock_error || !p->lock_memory || p->slack_error || p->watch_error;
 }
 
 static void *dispatch(void *argument)
@@ -225,7 +228,8 @@ static void *dispatch(void *argument)
     for (uint32_t i = 0; i < rt->count; i++)
         rt->tasks[i].next_ns = rt->start_ns + rt->tasks[i].p.offset_ns;
     rt->board.head->kernel_class = rt->platform.got_class;
-    STORE_RELAXED(&rt->board.head->soft, is_soft(rt));
+    rt->platform.soft = is_soft(rt);
+    STORE_RELAXED(&rt->board.head->soft, rt->platform.soft);
     STORE_RELEASE(&rt->ready, 1);                    /* [Q6] -> sc_rt_start */
     sys_futex_wake_all(&rt->ready);
     if (rt->policy == SC_RT_TABLE && rt->entry_count)

@@ -6,9 +6,9 @@
         status = schedule.start()          # NotAdmitted names the task and the smallest change
 
 Native tasks run in the dispatcher's thread (csrc/rt_dispatch.c), which Python cannot delay. Python
-callbacks run below it in one thread, in the order of their priority. Where the kernel gives no
-real-time class, or a task is a Python callback, the status says soft, and why: then the admission
-is a statement about budgets, not about the machine.
+callbacks run below it in one thread, in the order of their priority. Where the kernel refuses
+anything that deadlines rest on, or a task is a Python callback, the status says soft, and why: then
+the admission is a statement about budgets, not about the machine.
 """
 
 from __future__ import annotations
@@ -26,7 +26,16 @@ from typing import Any, NamedTuple, Self
 
 from shmcast._native import ffi, lib
 from shmcast.errors import DeadlineMissed, NotPermitted, error_from
-from shmcast.realtime.admission import Admission, NotAdmitted, Policy, Supply, admit
+from shmcast.realtime.admission import (
+    NO_OVERHEAD,
+    Admission,
+    NotAdmitted,
+    Overhead,
+    Policy,
+    Supply,
+    Throttle,
+    admit,
+)
 from shmcast.realtime.board import CAUSES, Figures, path_of, read
 from shmcast.realtime.tasks import Task, by_priority
 
@@ -34,6 +43,10 @@ _FOREVER = (1 << 64) - 1
 _START_IN_NS = 2_000_000
 _POLICIES = {Policy.TABLE: 1, Policy.FIXED: 2, Policy.EDF: 3}
 _PYTHON_IS_SOFT = "Python tasks run in an ordinary thread: their deadlines are soft"
+_NOT_COUNTED = (
+    "how late the dispatcher wakes, and its own work, are not in the admission: give "
+    "overhead=load_stored().overhead(…) of shmcast.realtime.calibrate"
+)
 _TO_BE_HARD = "see `shmcast doctor`, give Python tasks another schedule, or allow it: soft_ok=True"
 _KINDS = ("", "miss", "overrun", "skipped", "aborted", "degraded", "failed", "stuck")
 
@@ -117,7 +130,7 @@ class Status:
 
     kernel_class: str
     soft: bool  # not every deadline is guaranteed
-    reasons: tuple[str, ...]  # why, and every wish that was refused
+    reasons: tuple[str, ...]  # why: each one alone would be enough
     admission: Admission
 
 
@@ -209,7 +222,8 @@ class Scheduler:
 
     Add tasks, then `start` it; it is refused if they cannot all meet their deadlines. Work in C
     (`Native`) runs in the dispatcher's thread, Python callbacks run below it. Its figures are in
-    shared memory, for any process to read.
+    shared memory, for any process to read. `overhead` is what the dispatcher takes for itself on
+    this machine, as calibration measured it; without it nothing is certain, so all is soft.
     """
 
     def __init__(
@@ -219,10 +233,12 @@ class Scheduler:
         policy: Policy | str = Policy.EDF,
         platform: Platform | None = None,
         soft_ok: bool = True,
+        overhead: Overhead | None = None,
     ) -> None:
         self.name = name
         self.policy = Policy(policy)
         self.platform = platform or Platform()
+        self.overhead = overhead
         self._soft_ok = soft_ok
         self._entries: list[_Entry] = []
         self._handle: Any = None
@@ -261,14 +277,34 @@ class Scheduler:
     def admission(self) -> Admission:
         """Would it be admitted? With the response times, or the smallest change that would do."""
         native, background = self._split()
-        return admit(native, self.policy, background=background, supply=self._supply())
+        return admit(
+            native,
+            self.policy,
+            background=background,
+            supply=self._supply(),
+            overhead=self.overhead or NO_OVERHEAD,
+        )
+
+    def _doubts(self) -> list[str]:
+        """What can be said before the kernel is asked."""
+        native, _ = self._split()
+        throttle, found = Throttle.of_kernel(), []
+        if self.overhead is None:
+            found.append(_NOT_COUNTED)
+        fifo = KernelClass(self.platform.kernel) in (KernelClass.AUTO, KernelClass.FIFO)
+        if fifo and throttle and throttle.may_stop(native):
+            found.append(
+                f"the kernel leaves SCHED_FIFO {throttle.runtime_ns} ns of "
+                f"{throttle.period_ns}, and the tasks may need more (see `shmcast doctor`)"
+            )
+        return found
 
     # Life.
 
     def start(self) -> Status:
         """NotAdmitted names the task that does not fit, and the smallest change. The Status says
-        what the kernel gave: without a real-time class, or with Python tasks, the schedule is
-        soft."""
+        what the kernel gave: if anything is missing that deadlines rest on, or a task is a Python
+        callback, the schedule is soft."""
         if self._handle is not None:
             raise ValueError(f"{self.name}: it has been started already")
         admission = self.admission()
@@ -296,7 +332,7 @@ class Scheduler:
             keep.append(text)
             c.name, c.rank = text, ranks[t.name]
             c.period_ns, c.offset_ns = t.period_ns, t.offset_ns
-            c.budget_ns, c.deadline_ns = t.work_ns, t.deadline_ns
+            c.budget_ns, c.deadline_ns = t.occupied_ns, t.deadline_ns  # by the clock
             c.overrun = list(Overrun).index(entry.overrun)
             if isinstance(entry.work, Native):
                 c.work, c.context = entry.work.function, entry.work.context
@@ -337,7 +373,8 @@ class Scheduler:
         p.priority = self.platform.priority
         p.cpu = -1 if self.platform.cpu is None else self.platform.cpu
         p.lock_memory = self.platform.lock_memory
-        supply = self._supply()
+        doubts, supply = self._doubts(), self._supply()
+        p.soft = bool(doubts)
         if supply is not None:
             p.runtime_ns, p.period_ns = supply
         if any(not isinstance(e.work, Native) for e in self._entries):
@@ -351,8 +388,8 @@ class Scheduler:
             raise error_from(code, self.name)
         return Status(
             ("other", "fifo", "deadline")[p.got_class],
-            p.got_class == 0 or self._python is not None,
-            tuple(self._reasons(wish, p)),
+            bool(p.soft),
+            (*self._reasons(wish, p), *doubts),
             admission,
         )
 
@@ -370,6 +407,8 @@ class Scheduler:
         found = [f"{what}: {os.strerror(-error)}" for what, error in wishes if error]
         if wish is KernelClass.OTHER:
             found.append("no real-time class was asked for")
+        if not self.platform.lock_memory:
+            found.append("no locked memory was asked for: a page may have to come from a disk")
         if self._python is not None:
             found.append(_PYTHON_IS_SOFT)
         return found

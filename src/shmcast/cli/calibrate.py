@@ -22,7 +22,7 @@ from shmcast.realtime.clock import epsilon_of_host, kernel_error
 from shmcast.realtime.histogram import Histogram
 from shmcast.realtime.load import Load
 
-_SYMBOLS = {"write": "δs", "flag": "δf", "decide": "δd", "read": "δr", "clear": "δfd", "wake": "—"}
+_SYMBOLS = {"write": "δs", "flag": "δf", "decide": "δd", "read": "δr", "clear": "δfd"}
 
 
 def measure_point(point: room.Point, samples: int, limit_s: float) -> Histogram:
@@ -83,7 +83,7 @@ def _rows(found: room.Calibration) -> Table:
         table.add_column(title, justify="right" if right else "left")
     for point, h in sorted(found.points.items(), key=lambda item: (item[0].load, item[0])):
         table.add_row(
-            _SYMBOLS[point.step],
+            _SYMBOLS.get(point.step, "—"),
             point.step,
             str(point.size) if point.step in room.SIZED else "",
             "cold" if point.cold else "warm",
