@@ -44,7 +44,9 @@ enum sc_rt_event_kind {
 struct sc_rt_event {
     uint64_t time_ns;
     uint32_t task, kind;
-    int64_t value;            /* ns beyond the bound; for FAILED the error */
+    int64_t value;            /* MISS, OVERRUN: ns beyond the bound; SKIPPED: ns since its release;
+                               * ABORTED, STUCK: ns that it ran; DEGRADED: periods between releases;
+                               * FAILED: the error */
     uint64_t causes;          /* bit i: enum sc_rt_cause i */
 };
 

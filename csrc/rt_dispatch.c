@@ -8,8 +8,8 @@
  *
  * Overruns: `skip` drops the releases that were missed; `abort` gives the job an end at its budget,
  * where its operation returns with a decided outcome; `degrade` doubles the time between releases,
- * up to 64 periods, and halves it again with every job that is in time. What is left out then is not
- * a release: it is neither counted nor skipped.
+ * up to 64 periods, and halves it again with every job that is in time; a job that still runs says
+ * nothing yet. What is left out then is not a release: it is neither counted nor skipped.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -20,12 +20,6 @@
 /* Waking takes time, and a table may have none to spare: so late an entry still gets its place, at
  * the cost of those behind it, or a task without slack would never run. */
 #define WAKE_NS 200000u
-
-static void skip(struct sc_rt *rt, uint32_t i, uint64_t release_ns)
-{
-    board_add(&rt->board.tasks[i].dispatched[BOARD_SKIPPED], 1);
-    rt_trace(rt, i, SC_RT_SKIPPED, (int64_t)release_ns, 0);
-}
 
 static void degrade(struct sc_rt *rt, uint32_t i, bool late)
 {
@@ -72,7 +66,9 @@ static void post_externals(struct sc_rt *rt, uint64_t now)
         struct rt_task *t = &rt->tasks[i];
         while (t->p.kind == SC_RT_EXTERNAL && t->next_ns <= now) {
             board_add(&rt->board.tasks[i].dispatched[BOARD_RELEASED], 1);
-            degrade(rt, i, EXCHANGE(&t->overran, 0) != 0);
+            bool late;
+            if (external_judge(t, &late))
+                degrade(rt, i, late);
             external_post(rt, i, t->next_ns);
             advance(t);
         }
@@ -90,7 +86,7 @@ static int choose(struct sc_rt *rt, uint64_t now)
             continue;
         while (t->next_ns + t->p.deadline_ns <= now) {
             board_add(&rt->board.tasks[i].dispatched[BOARD_RELEASED], 1);
-            skip(rt, i, t->next_ns);
+            rt_record_skip(rt, i, t->next_ns);
             advance(t);
         }
         uint64_t key = rt->policy == SC_RT_EDF ? t->next_ns + t->p.deadline_ns : t->p.rank;
@@ -192,7 +188,7 @@ static void run_entry(struct sc_rt *rt, uint32_t e, uint64_t base)
     board_add(&rt->board.head->turns, 1);
     board_add(&rt->board.tasks[entry->task].dispatched[BOARD_RELEASED], 1);
     if (comes_too_late(rt, e, base))
-        skip(rt, entry->task, release);
+        rt_record_skip(rt, entry->task, release);
     else
         run_job(rt, entry->task, release, base + entry->deadline_ns);
     t->next_ns = release;

@@ -97,12 +97,21 @@ class Job(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Something that should not have happened to a task, with its probable causes."""
+    """Something that should not have happened to a task, with its probable causes.
+
+    | kind | value |
+    | --- | --- |
+    | `miss`, `overrun` | ns beyond its deadline, or its budget |
+    | `skipped` | ns since its release, when it was decided not to start it |
+    | `aborted`, `stuck` | ns that it ran; `stuck` still runs, beyond its deadline |
+    | `degraded` | periods between two releases from now on |
+    | `failed` | the error, negative |
+    """
 
     time_ns: int
     task: str
     kind: str
-    value: int  # ns beyond the bound; the error of a failed job
+    value: int
     causes: tuple[str, ...]
 
 

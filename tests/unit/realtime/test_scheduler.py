@@ -101,6 +101,7 @@ def test_an_overrun_is_counted_and_traced_with_a_cause() -> None:
 
 
 def test_skip_drops_releases_that_were_missed() -> None:
+    began = time.monotonic_ns()
     with Scheduler("skip", platform=EASY) as schedule:
         schedule.add(task("a", 4, 1), burn(21 * MS, stubborn=True))
         schedule.start()
@@ -108,9 +109,15 @@ def test_skip_drops_releases_that_were_missed() -> None:
             lambda: next((t for t in schedule.figures().tasks if t.finished >= 3), None),
             "a third job",
         )
+        since = [event.value for event in schedule.drain() if event.kind == "skipped"]
+        assert all(4 * MS <= ns <= time.monotonic_ns() - began for ns in since)
+    assert len(since) >= 4
     # A job has finished before its miss and its causes are counted: the third may lack them.
     assert figures.misses >= 2
     assert figures.skipped >= 4
+    assert (
+        figures.unmet == figures.misses + figures.skipped
+    )  # a job that never began is not in time
     assert sum(figures.causes.values()) >= 2
 
 
@@ -155,6 +162,34 @@ def test_degrade_releases_a_late_task_less_often_and_recovers() -> None:
         slow = False
         wait_until(lambda: schedule.figures().tasks[0].stretch == 1, "as often as before")
         assert any(e.kind == "degraded" for e in schedule.drain())
+
+
+def test_degrade_waits_for_the_end_of_a_callback_before_it_judges() -> None:
+    """Each release that found the callback still at work halved the distance again: one that takes
+    ten periods never had time."""
+    pace_s, hangs, go_on = 0.04, False, threading.Event()
+
+    def work(_: Job) -> None:
+        if hangs:
+            go_on.wait(30)
+        elif pace_s:
+            threading.Event().wait(pace_s)
+
+    with Scheduler("patience", platform=EASY) as schedule:
+        schedule.add(task("py", 4, 2), work, overrun="degrade")
+        schedule.start()
+
+        def now() -> board.TaskFigures:
+            return schedule.figures().tasks[0]
+
+        wait_until(lambda: now().stretch >= 8, "less often, although it takes ten periods")
+        hangs = True
+        before = wait_until(lambda: (f := now()).running_since_ns and f, "a callback at work")
+        wait_until(lambda: now().skipped >= before.skipped + 3, "three releases meanwhile")
+        assert now().stretch >= 8
+        hangs, pace_s = False, 0.0
+        go_on.set()
+        wait_until(lambda: now().stretch == 1, "as often as before")
 
 
 @pytest.mark.parametrize("policy", ["table", "fixed", "edf"])
