@@ -1,7 +1,10 @@
 /* rt_steps.c: the five steps of the paper, §3.1, on one copy, one by one, for calibration.
  *
  * They are the instructions of send_timed.c, receive_timing.c and receive.c, on a slot in shared
- * memory of our own, where nobody else is: what is measured is the machine, not the traffic.
+ * memory of our own, where nobody else is: what is measured is the machine, not the traffic. Left out
+ * is what a whole operation does besides: raising and lowering the intent, ringing and hearing bells,
+ * figures, looks for copies that failed, and cache lines that others use at the same time. The margin
+ * has to cover it; `shmcast bench bounds --bounds calibrated` shows whether it does.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>

@@ -169,6 +169,19 @@ class Calibration:
         ]
         return max(found, key=lambda h: h.percentile(percentile), default=None)
 
+    def thin(
+        self, *, message_bytes: int, percentile: float, kernel_class: str = "other"
+    ) -> dict[str, float]:
+        """Steps with too few samples for this percentile, and the highest that theirs support. What
+        is proposed for them rests on their largest value."""
+        sizes = {step: message_bytes if step in SIZED else 0 for step in (*SIZED, *FIXED)}
+        found = {}
+        for step, size in sizes.items():
+            h = self.worst(step, percentile=percentile, kernel_class=kernel_class, size=size)
+            if h is not None and percentile < 100 and not h.supports(percentile):
+                found[step] = round(h.highest_percentile, 4)
+        return found
+
     def propose(
         self,
         *,
@@ -180,7 +193,8 @@ class Calibration:
         kernel_class: str = "other",
         poll_ns: int = NS_PER_MS,
     ) -> Bounds:
-        """Each constant at its percentile, times the margin.
+        """Each constant at its percentile, times the margin; its largest value where the samples
+        are too few for that (`thin`).
 
         In `timing` a receiver's thread must come in time as well: how late it is woken is spread
         over the copies' δd.
