@@ -107,6 +107,10 @@ int sc_rt_inbox_take(sc_rt_inbox *inbox, void *data, uint64_t size, struct sc_me
 void sc_rt_inbox_free(sc_rt_inbox *inbox);
 int sc_rt_receive(void *inbox, uint64_t deadline);
 int sc_rt_decide(void *receiver, uint64_t deadline);
+/* A thread that decides for it instead of its own, until it is closed; to be freed before it. */
+typedef struct sc_rt_decider sc_rt_decider;
+int sc_rt_decider_open(sc_receiver *receiver, struct sc_rt_platform *platform, sc_rt_decider **out);
+void sc_rt_decider_free(sc_rt_decider *decider);
 int sc_rt_burn(void *wanted, uint64_t deadline);  /* for tests: computes for so long */
 
 /* Measuring: the five steps on one copy, two of schedules, and whole operations, each in a thread of its own that

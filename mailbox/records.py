@@ -143,6 +143,7 @@ class MailboxStats(NamedTuple):
     latency_bound_ns: int
     receive_bound_ns: int = 0  # Δr
     calibration: int = 0  # which measurement the bounds came from; 0: none
+    poll_ns: int = 0  # p: a `timing` receiver has to look at least so often
 
 
 def _function(name: str) -> int:

@@ -81,11 +81,15 @@ class JobAborted(BaseException):
 
 
 class Native(NamedTuple):
-    """Work in C: ``int (*)(void *context, uint64_t deadline)``. `keep` lives as long as it."""
+    """Work in C: ``int (*)(void *context, uint64_t deadline)``. `keep` lives as long as it. `begin`
+    is called before a schedule with it starts, `end` when no job of it can run any more."""
 
     function: Any
     context: Any
     keep: object = None
+    begin: Callable[[], None] | None = None
+    end: Callable[[], None] | None = None
+    longest_period_ns: int = 0  # 0: any
 
 
 class Job(NamedTuple):
@@ -155,6 +159,45 @@ def burn(work_ns: int, *, stubborn: bool = False) -> Native:
     """Computes for so long, beyond its deadline if `stubborn`: to try out a schedule."""
     context = ffi.new("uint64_t[2]", (work_ns, stubborn))
     return Native(ffi.addressof(lib, "sc_rt_burn"), context, context)
+
+
+def _check_period(task: Task, longest_ns: int, overrun: Overrun) -> None:
+    if task.period_ns > longest_ns:
+        raise ValueError(
+            f"{task.name}: every {task.period_ns} ns is too seldom for this work: use at most "
+            f"{longest_ns}"
+        )
+    if overrun is Overrun.DEGRADE:
+        raise ValueError(f"{task.name}: this work must not come less often: use skip or abort")
+
+
+def platform_for_core(platform: Platform) -> Any:
+    p = ffi.new("struct sc_rt_platform *")
+    wish = KernelClass(platform.kernel)
+    p.wanted_class = {KernelClass.OTHER: 0, KernelClass.DEADLINE: 2}.get(wish, 1)
+    p.priority = platform.priority
+    p.cpu = -1 if platform.cpu is None else platform.cpu
+    p.lock_memory = platform.lock_memory
+    return p
+
+
+def refused(platform: Platform, p: Any) -> list[str]:
+    """Wishes that the kernel did not grant, and those that were not even made."""
+    wish = KernelClass(platform.kernel)
+    name = "FIFO" if wish is KernelClass.AUTO else wish.value.upper()
+    wishes = (
+        (f"SCHED_{name}", p.class_error),
+        (f"a core of its own ({platform.cpu})", p.affinity_error),
+        ("locked memory", p.lock_error),
+        ("exact timers", p.slack_error),
+        ("a watchdog above its jobs (priority 98 at most)", p.watch_error),
+    )
+    found = [f"{what}: {os.strerror(-error)}" for what, error in wishes if error]
+    if wish is KernelClass.OTHER:
+        found.append("no real-time class was asked for")
+    if not platform.lock_memory:
+        found.append("no locked memory was asked for: a page may have to come from a disk")
+    return found
 
 
 @dataclass(slots=True)
@@ -256,6 +299,7 @@ class Scheduler:
         self._unraised = ""
         self._owner_pid = os.getpid()
         self._at_exit: Any = None
+        self._ended = False
 
     def add(
         self,
@@ -268,6 +312,8 @@ class Scheduler:
         """Before the start: a task, and its work in C or in Python."""
         if self._handle is not None:
             raise ValueError(f"{self.name}: tasks are added before the start")
+        if isinstance(work, Native) and work.longest_period_ns:
+            _check_period(task, work.longest_period_ns, Overrun(overrun))
         self._entries.append(_Entry(task, work, Overrun(overrun), OnMiss(on_miss)))
 
     # Admission.
@@ -376,12 +422,7 @@ class Scheduler:
         return entries, admission.table.cycle_ns
 
     def _start(self, admission: Admission) -> Status:
-        wish = KernelClass(self.platform.kernel)
-        p = ffi.new("struct sc_rt_platform *")
-        p.wanted_class = {KernelClass.OTHER: 0, KernelClass.DEADLINE: 2}.get(wish, 1)
-        p.priority = self.platform.priority
-        p.cpu = -1 if self.platform.cpu is None else self.platform.cpu
-        p.lock_memory = self.platform.lock_memory
+        p = platform_for_core(self.platform)
         doubts, supply = self._doubts(), self._supply()
         p.soft = bool(doubts)
         if supply is not None:
@@ -392,35 +433,18 @@ class Scheduler:
         # Such things end in the reverse order of their making: a program that ends without close()
         # stops the schedule first, then frees the senders and receivers that its tasks use.
         self._at_exit = weakref.finalize(self, lib.sc_rt_stop, self._handle)
+        for work in self._natives():
+            if work.begin is not None:
+                work.begin()
         code = lib.sc_rt_start(self._handle, _START_IN_NS, p)
         if code:
             raise error_from(code, self.name)
         return Status(
             ("other", "fifo", "deadline")[p.got_class],
             bool(p.soft),
-            (*self._reasons(wish, p), *doubts),
+            (*refused(self.platform, p), *doubts, *[_PYTHON_IS_SOFT] * (self._python is not None)),
             admission,
         )
-
-    def _reasons(self, wish: KernelClass, p: Any) -> list[str]:
-        wishes = (
-            (
-                f"SCHED_{('FIFO' if wish is KernelClass.AUTO else wish.value.upper())}",
-                p.class_error,
-            ),
-            (f"a core of its own ({self.platform.cpu})", p.affinity_error),
-            ("locked memory", p.lock_error),
-            ("exact timers", p.slack_error),
-            ("a watchdog above its jobs (priority 98 at most)", p.watch_error),
-        )
-        found = [f"{what}: {os.strerror(-error)}" for what, error in wishes if error]
-        if wish is KernelClass.OTHER:
-            found.append("no real-time class was asked for")
-        if not self.platform.lock_memory:
-            found.append("no locked memory was asked for: a page may have to come from a disk")
-        if self._python is not None:
-            found.append(_PYTHON_IS_SOFT)
-        return found
 
     # Watching.
 
@@ -487,6 +511,13 @@ class Scheduler:
         lib.sc_rt_stop(self._handle)
         if self._python is not None:
             self._python.join()
+        for work in () if self._ended else self._natives():
+            if work.end is not None:
+                work.end()
+        self._ended = True
+
+    def _natives(self) -> list[Native]:
+        return [e.work for e in self._entries if isinstance(e.work, Native)]
 
     def __enter__(self) -> Self:
         return self

@@ -17,7 +17,7 @@ import pytest
 
 import shmcast
 from helpers import Child, wait_until
-from shmcast._native import ffi, lib
+from shmcast._native import ffi
 from shmcast.errors import DeadlineMissed
 from shmcast.realtime import board
 from shmcast.realtime.admission import NotAdmitted
@@ -466,50 +466,3 @@ def test_mailbox_operations_run_as_tasks(name: str, protocol: str) -> None:
             assert outbox.sent >= 2
         with pytest.raises(ValueError, match="larger"):
             outbox.put(b"x" * 65)
-
-
-def test_decisions_are_for_timing_alone(name: str) -> None:
-    from shmcast.mailbox.scheduled import decisions
-
-    with shmcast.Mailbox.create(name, copies=1) as box, pytest.raises(ValueError, match="timing"):
-        decisions(box.receiver(), box)
-
-
-TIMING = """
-from shmcast.mailbox.scheduled import decisions
-from shmcast.realtime.scheduler import *
-from shmcast.realtime.tasks import Task
-box = shmcast.Mailbox.create(args[0], protocol="timing", copies=1)
-rx = box.receiver()
-schedule = Scheduler("decides", platform=Platform(kernel="other", lock_memory=False))
-schedule.add(Task(name="decide", period_ns=200_000, work_ns=100_000), decisions(rx, box))
-schedule.start()
-def task(): return schedule.figures().tasks[0]
-while not task().finished: time.sleep(0.001)
-"""
-CLOSES = """
-rx.close()
-while not task().failed: time.sleep(0.001)
-kinds = {(event.kind, event.value) for event in schedule.drain() if event.kind == "failed"}
-say([rx.name, sorted(kinds)])
-schedule.close()
-box.close()
-shmcast.Mailbox.remove(args[0])
-"""
-
-
-def test_a_receiver_that_is_closed_ends_the_rounds_that_a_schedule_takes_for_it(
-    name: str, start: Callable[..., Child]
-) -> None:
-    """A round used what closing had freed, and the process died. Later rounds fail instead."""
-    child = start(TIMING + CLOSES, name)
-    assert child.heard() == [name, [["failed", lib.SC_CLOSED]]]
-    assert child.ended() == 0
-
-
-def test_a_program_may_end_while_a_schedule_decides(name: str, start: Callable[..., Child]) -> None:
-    """What the tasks use is freed when the program ends, so the schedule ends before."""
-    child = start(TIMING + "say(1)", name)
-    assert child.heard() == 1
-    assert child.ended() == 0
-    shmcast.Mailbox.remove(name)
