@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -15,9 +16,10 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from helpers import wait_until
-from shmcast.cli import bounds_plan, bounds_report, bounds_show, calibrate
+from shmcast.cli import bounds_bench, bounds_plan, bounds_report, bounds_show, calibrate
 from shmcast.cli.bounds_run import CALIBRATED, Cell, Result, Round, Session, bounds_of
 from shmcast.cli.main import app
+from shmcast.realtime import calibrate as room
 from shmcast.realtime.bounds import Bounds
 from shmcast.realtime.histogram import Histogram
 from shmcast.realtime.measure import Driven, Worst, permitted_classes
@@ -259,23 +261,24 @@ def test_operations_are_measured_against_the_bounds_that_calibration_proposes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    out = tmp_path / "bounds.json"
-    words = ["--bounds", "calibrated", "--only", "eager-slope", "--out", str(out)]
-    refused = bench(*words)
+    refused = bench("--bounds", "calibrated", "--only", "eager-slope")
     assert refused.exit_code != 0 and "shmcast calibrate" in refused.output
-    proposed = json.loads(
-        CliRunner().invoke(app, ["calibrate", "--quick", "--json", "--message-size", "64"]).stdout
+    found = room.calibrate(
+        room.Plan(sizes=(64,), classes=("other",), loads=("idle",), samples=100),
+        measure=lambda point, _samples, _limit_s: Histogram.of([1000] * 100),
+        load=lambda _: contextlib.nullcontext(),
+        epsilon=lambda: 0,
     )
-    assert "write" in proposed["proposal"]["highest_percentiles"]  # 2000 samples are too few
-    assert bench(*words).exit_code == 0
-    found = json.loads(out.read_text())
-    assert found["settings"]["calibration"] == proposed["proposal"]["calibration"]
-    cells = {cell["copies"]: cell for cell in found["parts"]["eager-slope"]["cells"]}
-    constants = ("write_ns", "flag_ns")
-    once = sum(proposed["proposal"][name] for name in constants)
-    assert cells[3]["send"]["bound_ns"] == 3 * once
-    assert any("keeps calibrated bounds" in v["claim"] for v in found["summary"]["verdicts"])
-    assert "Bounds: as calibration" in out.with_suffix(".md").read_text()
+    room.store(found)
+    assert set(found.thin(message_bytes=64, percentile=99.99)) == {*room.SIZED, *room.FIXED}
+    with Session(Cell("eager", 2, (), 100, bounds=CALIBRATED)) as session:
+        assert session.run(100, apart=True).send.bound_ns == 2 * (2000 + 2000)
+    size = bounds_plan.Size.of(1000, quick=True, bounds=CALIBRATED)
+    settings = bounds_bench.settings_of(size)
+    assert settings["calibration"] == found.number
+    assert {c.bounds for p in bounds_plan.parts(size) for c in p.cells} == {CALIBRATED}
+    text = bounds_show.page(bounds_bench.report(settings, [], {}), "shmcast bench bounds")
+    assert f"Bounds: as calibration {found.number} proposes them, p99.99 × 2." in text
 
 
 def test_a_run_that_is_ended_leaves_nothing_behind() -> None:
