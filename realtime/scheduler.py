@@ -342,7 +342,9 @@ class Scheduler:
 
     def _doubts(self) -> list[str]:
         """What can be said before the kernel is asked."""
-        native, _ = self._split()
+        native, background = self._split()
+        overhead = self.overhead or NO_OVERHEAD
+        native = [overhead.apply(task, background) for task in native]
         throttle, found = Throttle.of_kernel(), []
         if self.overhead is None:
             found.append(_NOT_COUNTED)
