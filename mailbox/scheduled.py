@@ -105,7 +105,8 @@ def decisions(receiver: Receiver, box: Mailbox, *, after: Platform = _ORDINARY) 
 
     def end() -> None:
         with contextlib.suppress(ValueError):  # it is closed: nobody has to decide any more
-            decide_with(receiver, box, after)
+            if receiver.handle:
+                decide_with(receiver, box, after)
 
     return Native(
         ffi.addressof(lib, "sc_rt_decide"),

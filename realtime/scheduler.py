@@ -513,10 +513,10 @@ class Scheduler:
         lib.sc_rt_stop(self._handle)
         if self._python is not None:
             self._python.join()
-        for work in () if self._ended else self._natives():
+        ended, self._ended = self._ended, True
+        for work in () if ended else self._natives():
             if work.end is not None:
                 work.end()
-        self._ended = True
 
     def _natives(self) -> list[Native]:
         return [e.work for e in self._entries if isinstance(e.work, Native)]

@@ -131,3 +131,20 @@ def test_a_program_may_end_while_a_schedule_decides(name: str, start: Callable[.
     assert child.heard() == 1
     assert child.ended() == 0
     shmcast.Mailbox.remove(name)
+
+
+WATCHED = """
+from shmcast.mailbox import scheduled
+scheduled.decide_with = lambda *_, write=os.write: write(1, b'"again"\\n')
+say("until now")
+"""
+
+
+def test_at_the_end_of_a_program_nobody_takes_over(name: str, start: Callable[..., Child]) -> None:
+    """The schedule is closed when its receiver has been freed already."""
+    child = start(TIMING + WATCHED, name)
+    assert child.heard() == "until now"
+    assert child.ended() == 0
+    with pytest.raises(AssertionError, match="the child ended"):
+        child.heard()
+    shmcast.Mailbox.remove(name)
