@@ -37,7 +37,8 @@ struct rt_task {
     word_t running;                                  /* start of the job that runs, or 0 */
     word_t running_due, running_abort;
     word_t abort_asked;                              /* start of the job that was asked to end */
-    word_t overran;                                  /* external: set by its thread, taken by ours */
+    word_t overran;                                  /* external: set by its thread before [Q2] */
+    uint64_t judged;                                 /* external: the last job that degrade() saw */
 };
 
 struct rt_trace_slot {
@@ -87,9 +88,13 @@ void rt_trace(struct sc_rt *rt, uint32_t task, enum sc_rt_event_kind kind, int64
 /* A job has ended. True if it took longer than its budget or its deadline. */
 bool rt_record(struct sc_rt *rt, struct rt_runner *runner, uint32_t task, uint64_t release_ns,
                uint64_t start_ns, uint64_t end_ns, int result);
+/* A release for which no job is started. */
+void rt_record_skip(struct sc_rt *rt, uint32_t task, uint64_t release_ns);
 
 /* rt_external.c */
 void external_post(struct sc_rt *rt, uint32_t task, uint64_t release_ns);
+/* True once for each job that has ended; then `late` says how. */
+bool external_judge(struct rt_task *task, bool *late);
 
 /* rt_watch.c */
 void *watch(void *rt);

@@ -44,7 +44,9 @@ enum sc_rt_event_kind {
 struct sc_rt_event {
     uint64_t time_ns;
     uint32_t task, kind;
-    int64_t value;            /* ns beyond the bound; for FAILED the error */
+    int64_t value;            /* MISS, OVERRUN: ns beyond the bound; SKIPPED: ns since its release;
+                               * ABORTED, STUCK: ns that it ran; DEGRADED: periods between releases;
+                               * FAILED: the error */
     uint64_t causes;          /* bit i: enum sc_rt_cause i */
 };
 
@@ -71,6 +73,7 @@ struct sc_rt_platform {
     uint32_t got_class;
     int32_t class_error, affinity_error, lock_error, slack_error;
     int32_t watch_error;      /* of a schedule: no watchdog above the thread */
+    uint32_t soft;            /* of a schedule; given: the caller knows a reason already */
 };
 
 struct sc_rt_job { uint32_t task, reserved; uint64_t release_ns, deadline_ns, abort_ns; };
@@ -104,14 +107,19 @@ int sc_rt_inbox_take(sc_rt_inbox *inbox, void *data, uint64_t size, struct sc_me
 void sc_rt_inbox_free(sc_rt_inbox *inbox);
 int sc_rt_receive(void *inbox, uint64_t deadline);
 int sc_rt_decide(void *receiver, uint64_t deadline);
+/* A thread that decides for it instead of its own, until it is closed; to be freed before it. */
+typedef struct sc_rt_decider sc_rt_decider;
+int sc_rt_decider_open(sc_receiver *receiver, struct sc_rt_platform *platform, sc_rt_decider **out);
+void sc_rt_decider_free(sc_rt_decider *decider);
 int sc_rt_burn(void *wanted, uint64_t deadline);  /* for tests: computes for so long */
 
-/* Measuring: the five steps on one copy, and whole operations, each in a thread of its own that
+/* Measuring: the five steps on one copy, two of schedules, and whole operations, each in a thread of its own that
  * gets the platform asked for. Counts go to `histogram`, SC_HISTOGRAM_WORDS words. */
 enum sc_rt_step {
     SC_RT_STEP_WRITE = 0, SC_RT_STEP_FLAG = 1, SC_RT_STEP_DECIDE = 2, SC_RT_STEP_READ = 3,
     SC_RT_STEP_CLEAR = 4,
-    SC_RT_STEP_WAKE = 5       /* how late a sleeping thread comes */
+    SC_RT_STEP_WAKE = 5,      /* how late a sleeping thread comes */
+    SC_RT_STEP_TURN = 6       /* what a dispatcher does around a job, and to hand one to Python */
 };
 
 struct sc_rt_measure {

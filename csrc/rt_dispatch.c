@@ -8,8 +8,8 @@
  *
  * Overruns: `skip` drops the releases that were missed; `abort` gives the job an end at its budget,
  * where its operation returns with a decided outcome; `degrade` doubles the time between releases,
- * up to 64 periods, and halves it again with every job that is in time. What is left out then is not
- * a release: it is neither counted nor skipped.
+ * up to 64 periods, and halves it again with every job that is in time; a job that still runs says
+ * nothing yet. What is left out then is not a release: it is neither counted nor skipped.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -20,12 +20,6 @@
 /* Waking takes time, and a table may have none to spare: so late an entry still gets its place, at
  * the cost of those behind it, or a task without slack would never run. */
 #define WAKE_NS 200000u
-
-static void skip(struct sc_rt *rt, uint32_t i, uint64_t release_ns)
-{
-    board_add(&rt->board.tasks[i].dispatched[BOARD_SKIPPED], 1);
-    rt_trace(rt, i, SC_RT_SKIPPED, (int64_t)release_ns, 0);
-}
 
 static void degrade(struct sc_rt *rt, uint32_t i, bool late)
 {
@@ -72,7 +66,9 @@ static void post_externals(struct sc_rt *rt, uint64_t now)
         struct rt_task *t = &rt->tasks[i];
         while (t->p.kind == SC_RT_EXTERNAL && t->next_ns <= now) {
             board_add(&rt->board.tasks[i].dispatched[BOARD_RELEASED], 1);
-            degrade(rt, i, EXCHANGE(&t->overran, 0) != 0);
+            bool late;
+            if (external_judge(t, &late))
+                degrade(rt, i, late);
             external_post(rt, i, t->next_ns);
             advance(t);
         }
@@ -90,7 +86,7 @@ static int choose(struct sc_rt *rt, uint64_t now)
             continue;
         while (t->next_ns + t->p.deadline_ns <= now) {
             board_add(&rt->board.tasks[i].dispatched[BOARD_RELEASED], 1);
-            skip(rt, i, t->next_ns);
+            rt_record_skip(rt, i, t->next_ns);
             advance(t);
         }
         uint64_t key = rt->policy == SC_RT_EDF ? t->next_ns + t->p.deadline_ns : t->p.rank;
@@ -192,7 +188,7 @@ static void run_entry(struct sc_rt *rt, uint32_t e, uint64_t base)
     board_add(&rt->board.head->turns, 1);
     board_add(&rt->board.tasks[entry->task].dispatched[BOARD_RELEASED], 1);
     if (comes_too_late(rt, e, base))
-        skip(rt, entry->task, release);
+        rt_record_skip(rt, entry->task, release);
     else
         run_job(rt, entry->task, release, base + entry->deadline_ns);
     t->next_ns = release;
@@ -206,13 +202,16 @@ static void run_table(struct sc_rt *rt)
             run_entry(rt, e, base);
 }
 
-/* External tasks run in an ordinary thread, whatever class this one got. */
+/* Every wish counts: a real-time thread whose pages are not locked, or that nobody can watch, keeps
+ * no deadline for certain. External tasks run in an ordinary thread, whatever class this one got. */
 static bool is_soft(const struct sc_rt *rt)
 {
+    const struct sc_rt_platform *p = &rt->platform;
     for (uint32_t i = 0; i < rt->count; i++)
         if (rt->tasks[i].p.kind == SC_RT_EXTERNAL)
             return true;
-    return rt->platform.got_class == SC_RT_OTHER;
+    return p->soft || p->got_class == SC_RT_OTHER || p->class_error || p->affinity_error ||
+           p->lock_error || !p->lock_memory || p->slack_error || p->watch_error;
 }
 
 static void *dispatch(void *argument)
@@ -225,7 +224,8 @@ static void *dispatch(void *argument)
     for (uint32_t i = 0; i < rt->count; i++)
         rt->tasks[i].next_ns = rt->start_ns + rt->tasks[i].p.offset_ns;
     rt->board.head->kernel_class = rt->platform.got_class;
-    STORE_RELAXED(&rt->board.head->soft, is_soft(rt));
+    rt->platform.soft = is_soft(rt);
+    STORE_RELAXED(&rt->board.head->soft, rt->platform.soft);
     STORE_RELEASE(&rt->ready, 1);                    /* [Q6] -> sc_rt_start */
     sys_futex_wake_all(&rt->ready);
     if (rt->policy == SC_RT_TABLE && rt->entry_count)

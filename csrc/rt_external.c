@@ -9,11 +9,9 @@
 void external_post(struct sc_rt *rt, uint32_t task, uint64_t release_ns)
 {
     struct rt_task *t = &rt->tasks[task];
-    struct board_task *b = &rt->board.tasks[task];
     uint64_t posted = LOAD_RELAXED(&t->posted);
     if (LOAD_ACQUIRE(&t->finished) != posted) {      /* [Q2] */
-        board_add(&b->dispatched[BOARD_SKIPPED], 1);
-        rt_trace(rt, task, SC_RT_SKIPPED, (int64_t)release_ns, 0);
+        rt_record_skip(rt, task, release_ns);
         return;
     }
     STORE_RELAXED(&t->release_ns, release_ns);
@@ -21,6 +19,16 @@ void external_post(struct sc_rt *rt, uint32_t task, uint64_t release_ns)
     STORE_RELEASE(&t->posted, posted + 1);           /* [Q1] */
     FETCH_ADD_RELAXED(&rt->external_bell, 1);
     sys_futex_wake_all(&rt->external_bell);
+}
+
+bool external_judge(struct rt_task *t, bool *late)
+{
+    uint64_t finished = LOAD_ACQUIRE(&t->finished);  /* [Q2] */
+    if (finished == t->judged)
+        return false;
+    t->judged = finished;
+    *late = EXCHANGE(&t->overran, 0) != 0;
+    return true;
 }
 
 static int most_urgent(const struct sc_rt *rt)

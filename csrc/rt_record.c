@@ -42,6 +42,12 @@ int sc_rt_drain(sc_rt *rt, struct sc_rt_event *out, uint32_t max, uint64_t *lost
     return (int)n;
 }
 
+void rt_record_skip(struct sc_rt *rt, uint32_t task, uint64_t release_ns)
+{
+    board_add(&rt->board.tasks[task].dispatched[BOARD_SKIPPED], 1);
+    rt_trace(rt, task, SC_RT_SKIPPED, (int64_t)(sys_now() - release_ns), 0);
+}
+
 static void record_lateness(struct sc_rt *rt, struct rt_runner *runner, uint32_t task,
                             uint64_t release_ns, uint64_t start_ns, uint64_t end_ns)
 {

@@ -84,7 +84,7 @@ class Fusion:
 
 def tell(task: TaskFigures) -> str:
     worst_us = task.worst_response_ns / 1000
-    return f"  {task.name}: {task.finished} jobs, {task.misses} late, worst {worst_us:,.0f} µs"
+    return f"  {task.name}: {task.finished} jobs, {task.unmet} late, worst {worst_us:,.0f} µs"
 
 
 def main() -> None:

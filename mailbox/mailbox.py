@@ -187,6 +187,7 @@ class Mailbox(Closing):
             latency_bound_ns=latency + bounds.epsilon_ns,
             receive_bound_ns=bounds.receive_ns,
             calibration=bounds.calibration,
+            poll_ns=bounds.poll_ns,
         )
 
     def _histogram(self, slot: int, worst_ns: int) -> Histogram:

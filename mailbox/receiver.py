@@ -132,7 +132,10 @@ class Receiver(ReceivingEnd, Closing):
 
     @property
     def handle(self) -> Any:
-        """The C core's, for shmcast.mailbox.scheduled."""
+        """The C core's, for shmcast.mailbox.scheduled. ValueError once it is closed, or freed
+        because the program ends."""
+        if not self._freed.alive:
+            raise ValueError(f"{self.name}: the receiver is gone")
         return self._handle()
 
     @property

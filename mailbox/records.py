@@ -144,6 +144,18 @@ class MailboxStats(NamedTuple):
     latency_bound_ns: int
     receive_bound_ns: int = 0  # Δr
     calibration: int = 0  # which measurement the bounds came from; 0: none
+    poll_ns: int = 0  # p: a `timing` receiver has to look at least so often
+
+    @property
+    def send_slack_ns(self) -> int:
+        """How much the slowest send so far had left of its bound; negative if it was late."""
+        return self.send_bound_ns - max((s.worst_ns for s in self.senders), default=0)
+
+    @property
+    def delivery_slack_ns(self) -> int:
+        """The same of the slowest delivery, to the receivers that are there."""
+        bound = self.latency_bound_ns + self.receive_bound_ns
+        return bound - max((r.worst_ns for r in self.receivers), default=0)
 
 
 def _function(name: str) -> int:

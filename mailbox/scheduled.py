@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import weakref
 from typing import Any
 
 from shmcast._native import ffi, lib
@@ -10,7 +12,9 @@ from shmcast.mailbox.mailbox import Mailbox
 from shmcast.mailbox.receiver import Receiver
 from shmcast.mailbox.records import Message
 from shmcast.mailbox.sender import Sender
-from shmcast.realtime.scheduler import Native
+from shmcast.realtime.scheduler import Native, Platform, platform_for_core, refused
+
+_ORDINARY = Platform(kernel="other", lock_memory=False)
 
 
 class Outbox:
@@ -64,10 +68,51 @@ class Inbox:
         return Native(ffi.addressof(lib, "sc_rt_receive"), self._inbox, self)
 
 
-def decisions(receiver: Receiver, box: Mailbox) -> Native:
-    """One round of decisions of a `timing` receiver, to be released at least every p. From now on
-    nobody else decides for it."""
+_threads: weakref.WeakKeyDictionary[Receiver, weakref.finalize[Any, Receiver]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def _check_timing(box: Mailbox) -> None:
     if box.protocol is not Protocol.TIMING:
         raise ValueError(f"{box.name}: only `timing` decides in rounds, not {box.protocol}")
-    check(lib.sc_receiver_decide_by_schedule(receiver.handle), receiver.name)
-    return Native(ffi.addressof(lib, "sc_rt_decide"), receiver.handle, receiver)
+
+
+def decide_with(receiver: Receiver, box: Mailbox, platform: Platform) -> list[str]:
+    """Gives the thread that decides for a `timing` receiver a scheduling class, a core, locked
+    memory and exact timers; by itself it has none of them. Returns what the kernel refused."""
+    _check_timing(box)
+    _end_thread(receiver)
+    p, out = platform_for_core(platform), new("sc_rt_decider **")
+    check(lib.sc_rt_decider_open(receiver.handle, p, out), receiver.name)
+    _threads[receiver] = weakref.finalize(receiver, lib.sc_rt_decider_free, out[0])
+    return refused(platform, p)
+
+
+def _end_thread(receiver: Receiver) -> None:
+    if (end := _threads.pop(receiver, None)) is not None:
+        end()
+
+
+def decisions(receiver: Receiver, box: Mailbox, *, after: Platform = _ORDINARY) -> Native:
+    """One round of decisions of a `timing` receiver, to be released at least every p. While the
+    schedule runs nobody else decides for it; then a thread with what `after` asks for."""
+    _check_timing(box)
+
+    def begin() -> None:
+        _end_thread(receiver)
+        check(lib.sc_receiver_decide_by_schedule(receiver.handle), receiver.name)
+
+    def end() -> None:
+        with contextlib.suppress(ValueError):  # it is closed: nobody has to decide any more
+            if receiver.handle:
+                decide_with(receiver, box, after)
+
+    return Native(
+        ffi.addressof(lib, "sc_rt_decide"),
+        receiver.handle,
+        receiver,
+        begin,
+        end,
+        box.stats().poll_ns,
+    )

@@ -2,8 +2,10 @@
 smallest single change that would do.
 
 Tasks that run in C are dispatched by one thread, each to its end, by table, fixed priority or
-earliest deadline. `background` tasks (Python callbacks) run below all of them in a thread of their
-own, one after another in the order of their priority; the kernel lets the dispatcher preempt them.
+earliest deadline; what a job waits for, the thread waits for (docs/decisions/0024). `background`
+tasks (Python callbacks) run below all of them in a thread of their own, one after another in the
+order of their priority; the kernel lets the dispatcher preempt them, and what they wait for delays
+nobody above.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from shmcast.realtime.demand import overload
@@ -38,10 +41,70 @@ class Supply(NamedTuple):
     runtime_ns: int
     period_ns: int
 
+    @property
+    def late_ns(self) -> int:
+        return 2 * (self.period_ns - self.runtime_ns)
+
     def apply(self, task: Task) -> Task:
-        gap = 2 * (self.period_ns - self.runtime_ns)
+        """A thread that waited may have lost its place in the kernel's line: one gap more."""
         work = -(-task.work_ns * self.period_ns // self.runtime_ns)
-        return replace(task, work_ns=work, blocking_ns=task.blocking_ns + gap)
+        waits = task.blocking_ns + self.late_ns if task.blocking_ns else 0
+        return replace(task, work_ns=work, blocking_ns=waits)
+
+
+class Overhead(NamedTuple):
+    """What the dispatcher takes for itself; `Calibration.overhead` measures it."""
+
+    wake_ns: int = 0  # from the time that it slept until, to when it runs
+    turn_ns: int = 0  # around each job, and for handing one to Python
+
+    def late_ns(self, background: Sequence[Task]) -> int:
+        """Asleep, or handing out all of those, when a job becomes ready."""
+        return self.wake_ns + self.turn_ns * len(background)
+
+    def apply(self, task: Task, background: Sequence[Task]) -> Task:
+        """Its own turn, and those for Python jobs that were released while it ran."""
+        handed = sum(-(-task.occupied_ns // below.period_ns) + 1 for below in background)
+        return replace(task, work_ns=task.work_ns + self.turn_ns * (1 + handed))
+
+    def hand_outs(self, background: Sequence[Task]) -> list[Task]:
+        """They are in the way of Python jobs as well."""
+        if not self.turn_ns:
+            return []
+        return [
+            replace(t, work_ns=self.turn_ns, jitter_ns=self.wake_ns, blocking_ns=0, locked_ns=0)
+            for t in background
+        ]
+
+
+NO_OVERHEAD = Overhead()
+
+
+class Throttle(NamedTuple):
+    """What the kernel leaves to SCHED_FIFO: `runtime_ns` of every `period_ns`
+    (/proc/sys/kernel/sched_rt_runtime_us). It stops whoever would use more for the rest of it."""
+
+    runtime_ns: int
+    period_ns: int
+
+    @classmethod
+    def of_kernel(cls, directory: Path = Path("/proc/sys/kernel")) -> Throttle | None:
+        """None: there is no such limit, or nobody can read it."""
+        try:
+            runtime = int((directory / "sched_rt_runtime_us").read_text())
+            period = int((directory / "sched_rt_period_us").read_text())
+        except (OSError, ValueError):
+            return None
+        return cls(runtime * 1000, period * 1000) if 0 <= runtime < period else None
+
+    def may_stop(self, tasks: Sequence[Task]) -> bool:
+        """Some period may need more: jobs that overlap it, each as much as it can do inside."""
+
+        def most_of(task: Task) -> int:
+            jobs = -(-(self.period_ns + task.deadline_ns) // task.period_ns)
+            return min(self.period_ns, jobs * task.work_ns)
+
+        return sum(map(most_of, tasks)) > self.runtime_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,34 +142,43 @@ def _misses(tasks: Sequence[Task], responses: dict[str, int | None]) -> None:
             raise _Refused(task.name, late)
 
 
-def _fixed(tasks: Sequence[Task], preemptive: bool) -> dict[str, int | None]:
-    responses = response_times(tasks, preemptive=preemptive)
+def _fixed(tasks: Sequence[Task], how: _How, late_ns: int) -> dict[str, int | None]:
+    responses = response_times(tasks, preemptive=how.preemptive, late_ns=late_ns)
     _misses(tasks, responses)
     return responses
 
 
-def _edf(tasks: Sequence[Task], preemptive: bool) -> dict[str, int | None]:
-    over = overload(tasks, preemptive=preemptive)
+def _edf(tasks: Sequence[Task], how: _How, late_ns: int) -> dict[str, int | None]:
+    over = overload(tasks, preemptive=how.preemptive, late_ns=late_ns)
     if over is None:
         return {}
     heaviest = max(tasks, key=lambda task: task.utilisation)
     if over == 0:
-        tight = [t for t in tasks if t.jitter_ns + t.work_ns > t.deadline_ns]
+        tight = [t for t in tasks if t.jitter_ns + late_ns + t.occupied_ns > t.deadline_ns]
         if tight:
             raise _Refused(tight[0].name, "its work and jitter do not fit into its deadline")
         raise _Refused(heaviest.name, "the tasks need more than the whole processor")
     due = [task for task in tasks if task.deadline_ns - task.jitter_ns <= over]
-    last = max(due, key=lambda task: task.work_ns)
+    last = max(due, key=lambda task: task.occupied_ns)
     raise _Refused(last.name, f"more work is due within {over} ns than fits into them")
 
 
-def _background(above: Sequence[Task], below: Sequence[Task]) -> dict[str, int | None]:
+def _background(
+    above: Sequence[Task], below: Sequence[Task], late_ns: int
+) -> dict[str, int | None]:
+    """One job of a task at a time: a release that finds the last one unfinished is dropped
+    (csrc/rt_external.c). So whatever its deadline, each must be done within the period."""
     order = by_priority(below)
     found = {}
     for i, task in enumerate(order):
-        blocked = max((other.work_ns - 1 for other in order[i + 1 :]), default=0)
-        found[task.name] = response_time(task, [*above, *order[:i]], blocked)
+        blocked = max((other.occupied_ns - 1 for other in order[i + 1 :]), default=0)
+        found[task.name] = response_time(task, [*above, *order[:i]], blocked + late_ns)
     _misses(below, found)
+    for task in order:
+        response = found[task.name] or 0
+        if response > task.period_ns:
+            late = f"responds after {response} ns at worst: its next release, after "
+            raise _Refused(task.name, f"{late}{task.period_ns} ns, would be dropped")
     return found
 
 
@@ -114,33 +186,55 @@ class _How(NamedTuple):
     policy: Policy
     preemptive: bool
     supply: Supply | None
+    overhead: Overhead
     nodes: int = MOST_NODES
+
+    def late_ns(self, background: Sequence[Task]) -> int:
+        gap = self.supply.late_ns if self.supply else 0
+        return gap + self.overhead.late_ns(background)
+
+    def as_seen_from_below(self, tasks: Sequence[Task], table: Table | None) -> list[Task]:
+        """What starts later than it could is in the way of Python jobs later than it should be:
+        two jobs of one task may follow each other closely."""
+
+        def latest_start(i: int, task: Task) -> int:
+            if table is not None:
+                mine = [e for e in table.entries if e.task == i]
+                starts = [e.start_ns - e.job * task.period_ns for e in mine]
+                room = max(e.end_ns - e.start_ns for e in mine) - task.occupied_ns
+                return max(starts) - min(starts) + room
+            if self.supply:
+                return task.deadline_ns - task.work_ns
+            return task.jitter_ns + self.overhead.wake_ns
+
+        return [replace(t, jitter_ns=latest_start(i, t)) for i, t in enumerate(tasks)]
 
 
 def _examine(
     tasks: Sequence[Task], background: Sequence[Task], how: _How
 ) -> tuple[dict[str, int | None], Table | None]:
     responses: dict[str, int | None] = {}
-    table = None
+    table, late_ns = None, how.late_ns(background)
+    loaded = [how.overhead.apply(task, background) for task in tasks]
+    given = [how.supply.apply(task) for task in loaded] if how.supply else loaded
     if tasks and how.policy is Policy.TABLE:
-        table = build(tasks, how.nodes)
-        wrong = violations(tasks, table)
+        table = build(given, how.nodes, late_ns=late_ns)
+        wrong = violations(given, table, late_ns=late_ns)
         if wrong:
             raise _Refused(wrong[0].split(":")[0], f"the table is wrong: {wrong[0]}")
     elif tasks and how.policy is Policy.FIXED:
-        responses = _fixed(tasks, how.preemptive)
+        responses = _fixed(given, how, late_ns)
     elif tasks:
-        responses = _edf(tasks, how.preemptive)
+        responses = _edf(given, how, late_ns)
     if background:
-        responses = {**responses, **_background(tasks, background)}
+        above = [*how.overhead.hand_outs(background), *how.as_seen_from_below(loaded, table)]
+        responses = {**responses, **_background(above, background, late_ns)}
     return responses, table
 
 
 def _attempt(tasks: Sequence[Task], background: Sequence[Task], how: _How) -> Admission:
     everyone = [*tasks, *background]
     load = float(utilisation(everyone))
-    if how.supply is not None:
-        tasks = [how.supply.apply(task) for task in tasks]
     try:
         responses, table = _examine(tasks, background, how)
     except _Refused as refused:
@@ -161,6 +255,7 @@ def admit(
     preemptive: bool = False,
     background: Sequence[Task] = (),
     supply: Supply | None = None,
+    overhead: Overhead = NO_OVERHEAD,
     advise: bool = True,
 ) -> Admission:
     """Tests a set. A refused one comes with the smallest change of one number of one task."""
@@ -171,7 +266,7 @@ def admit(
     if chosen is Policy.FIXED:  # so that a changed deadline does not change the order as well
         tasks = _with_priorities(tasks)
     background = _with_priorities(background)
-    how = _How(chosen, preemptive, supply)
+    how = _How(chosen, preemptive, supply, overhead)
     result = _attempt(tasks, background, how)
     if result.admitted or not advise:
         return result

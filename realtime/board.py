@@ -32,11 +32,11 @@ class TaskFigures:
     budget_ns: int
     deadline_ns: int  # the bound of the responses
     released: int
-    skipped: int
+    skipped: int  # releases for which no job was started
     stretch: int  # degraded: so many periods between releases
     worst_late_ns: int  # from release to start
     finished: int
-    misses: int
+    misses: int  # jobs that ended after their deadline
     overruns: int
     aborted: int
     failed: int
@@ -47,6 +47,11 @@ class TaskFigures:
     slack_ns: int  # least time left before a deadline
     causes: dict[str, int]  # of misses
     histogram: Histogram  # of responses
+
+    @property
+    def unmet(self) -> int:
+        """Deadlines that were not kept: by a late job, or by none at all."""
+        return self.misses + self.skipped
 
 
 @dataclass(frozen=True, slots=True)

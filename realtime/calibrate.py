@@ -20,12 +20,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from shmcast.realtime.admission import Overhead
 from shmcast.realtime.bounds import NS_PER_MS, Bounds
 from shmcast.realtime.histogram import WORDS, Histogram
 
-FORMAT = 2
+FORMAT = 3
 SIZED = ("write", "read")  # these depend on the size of the message
-FIXED = ("flag", "decide", "clear", "wake")
+FIXED = ("flag", "decide", "clear", "wake", "turn")
+WARM_ONLY = ("wake", "turn")
 _LIMIT_S = 5.0  # of one measurement; what takes long gets fewer samples
 BUSY = 0.1  # others may use so much of a machine that is called idle
 
@@ -91,7 +93,7 @@ class Plan:
             for kernel_class in self.classes
             for step in (*SIZED, *FIXED)
             for size in (self.sizes if step in SIZED else (0,))
-            for cold in ((False, True) if step != "wake" else (False,))
+            for cold in ((False,) if step in WARM_ONLY else (False, True))
         ]
 
     def samples_of(self, point: Point) -> int:
@@ -167,6 +169,19 @@ class Calibration:
         ]
         return max(found, key=lambda h: h.percentile(percentile), default=None)
 
+    def thin(
+        self, *, message_bytes: int, percentile: float, kernel_class: str = "other"
+    ) -> dict[str, float]:
+        """Steps with too few samples for this percentile, and the highest that theirs support. What
+        is proposed for them rests on their largest value."""
+        sizes = {step: message_bytes if step in SIZED else 0 for step in (*SIZED, *FIXED)}
+        found = {}
+        for step, size in sizes.items():
+            h = self.worst(step, percentile=percentile, kernel_class=kernel_class, size=size)
+            if h is not None and percentile < 100 and not h.supports(percentile):
+                found[step] = round(h.highest_percentile, 4)
+        return found
+
     def propose(
         self,
         *,
@@ -178,23 +193,15 @@ class Calibration:
         kernel_class: str = "other",
         poll_ns: int = NS_PER_MS,
     ) -> Bounds:
-        """Each constant at its percentile, times the margin.
+        """Each constant at its percentile, times the margin; its largest value where the samples
+        are too few for that (`thin`).
 
         In `timing` a receiver's thread must come in time as well: how late it is woken is spread
         over the copies' δd.
         """
-        if margin < 1:
-            raise ValueError(f"a margin is at least 1, not {margin}")
 
         def at(step: str, size: int = 0) -> int:
-            h = self.worst(step, percentile=percentile, kernel_class=kernel_class, size=size)
-            if h is None:
-                raise ValueError(
-                    f"nothing was measured for {step} of {size} bytes in class {kernel_class}: "
-                    "run `shmcast calibrate` with a --message-size that covers it, as a user who "
-                    "may use this class"
-                )
-            return max(1, int(h.percentile(percentile) * margin))
+            return self._at(step, size, percentile, margin, kernel_class)
 
         late = -(-at("wake") // copies) if protocol == "timing" else 0
         return Bounds(
@@ -208,6 +215,26 @@ class Calibration:
             poll_ns=poll_ns,
             calibration=self.number,
         )
+
+    def _at(self, step: str, size: int, percentile: float, margin: float, kernel_class: str) -> int:
+        if margin < 1:
+            raise ValueError(f"a margin is at least 1, not {margin}")
+        h = self.worst(step, percentile=percentile, kernel_class=kernel_class, size=size)
+        if h is None:
+            raise ValueError(
+                f"nothing was measured for {step} of {size} bytes in class {kernel_class}: "
+                "run `shmcast calibrate` with a --message-size that covers it, as a user who "
+                "may use this class"
+            )
+        return max(1, int(h.percentile(percentile) * margin))
+
+    def overhead(
+        self, *, kernel_class: str = "fifo", percentile: float = 99.99, margin: float = 2.0
+    ) -> Overhead:
+        """For `Scheduler(…, overhead=…)`: how late a thread of this class wakes, and what the
+        dispatcher does around each job."""
+        wake, turn = (self._at(s, 0, percentile, margin, kernel_class) for s in WARM_ONLY)
+        return Overhead(wake, turn)
 
 
 def calibrate(

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -23,6 +24,9 @@ from shmcast._native import ffi, lib
 from shmcast.errors import error_from
 
 PPB = 1_000_000_000
+HOST_DRIFT_PPB = 600_000
+"""ρ of CLOCK_MONOTONIC: a crystal's 100 ppm, and the 500 ppm by which the kernel lets NTP steer it.
+chrony steers faster when it corrects a large error, unless `maxslewrate` is 500 or less."""
 TICK_NS = 1  # a clock that shows t is somewhere in [t, t + 1)
 _FROM_NOW = 1 << 63
 
@@ -43,9 +47,9 @@ class CoreSkew(NamedTuple):
 class Epsilon(NamedTuple):
     """ε on one host."""
 
-    observed_ns: int  # largest inversion between any two cores; 0 where the kernel keeps its word
+    observed_ns: int  # largest inversion between two of `pairs`; 0 where the kernel keeps its word
     provable_ns: int  # no two clocks are further apart than this, whatever the kernel says
-    pairs: list[CoreSkew]
+    pairs: list[CoreSkew]  # that were compared directly
 
 
 def compare_cores(
@@ -68,16 +72,36 @@ def compare_cores(
     )
 
 
-def epsilon_of_host(*, rounds: int = 20_000, most_pairs: int = 64, limit_s: float = 1.0) -> Epsilon:
-    """Every pair of cores that this process may use, up to `most_pairs`; nothing with one core."""
-    cpus = sorted(os.sched_getaffinity(0))
-    pairs = [
-        compare_cores(a, b, rounds=rounds, limit_s=limit_s)
-        for a, b in itertools.islice(itertools.combinations(cpus, 2), most_pairs)
-    ]
+def pairs_to_compare(cpus: Sequence[int], most: int) -> list[tuple[int, int]]:
+    """The first core with every other one, whatever `most` is; then further pairs."""
+    every = [(cpus[0], other) for other in cpus[1:]]
+    rest = itertools.islice(itertools.combinations(cpus[1:], 2), max(0, most - len(every)))
+    return [*every, *rest]
+
+
+def epsilon_from(pairs: list[CoreSkew]) -> Epsilon:
+    """Two cores that were not compared with each other were both compared with the first: b − a is
+    the difference of their distances to it."""
     observed = max((p.inversion_ns for p in pairs), default=0)
-    provable = max((max(-p.low_ns, p.high_ns, 0) for p in pairs), default=0)
+    found = {(p.cpu_a, p.cpu_b): (p.low_ns, p.high_ns) for p in pairs}
+    star = [p for p in pairs if p.cpu_a == pairs[0].cpu_a]
+    for a, b in itertools.combinations(star, 2):
+        derived = (b.low_ns - a.high_ns, b.high_ns - a.low_ns)
+        found.setdefault((a.cpu_b, b.cpu_b), derived)
+    provable = max((max(-low, high, 0) for low, high in found.values()), default=0)
     return Epsilon(observed, provable, pairs)
+
+
+def epsilon_of_host(*, rounds: int = 20_000, most_pairs: int = 64, limit_s: float = 1.0) -> Epsilon:
+    """All cores that this process may use; nothing with one core. No pair is left out of what is
+    provable, but with many cores most are not compared directly, so their bound is wider."""
+    cpus = sorted(os.sched_getaffinity(0))
+    return epsilon_from(
+        [
+            compare_cores(a, b, rounds=rounds, limit_s=limit_s)
+            for a, b in pairs_to_compare(cpus, most_pairs)
+        ]
+    )
 
 
 class KernelError(NamedTuple):
@@ -133,7 +157,7 @@ def relative_drift_ppb(drift_ppb: int) -> int:
 class RemoteClock:
     """What is known of another host's clock. Pure: samples in, intervals out."""
 
-    drift_ppb: int  # ρ of either clock; 100 000 is generous for quartz
+    drift_ppb: int  # ρ of either clock; of a host's HOST_DRIFT_PPB
     samples: int = 0
     last_ns: int = 0  # our clock at the latest sample; no interval is asked for before
     _rate: int = field(init=False)
@@ -163,6 +187,13 @@ class RemoteClock:
         if local_ns < self.last_ns:
             raise ValueError(f"{local_ns} is before the latest sample, {self.last_ns}")
         return self._between(self._lower, self._upper, local_ns)
+
+    def known(self, local_ns: int) -> Interval | None:
+        """at() for another thread than feed()'s: None before the first sample. Each side is a bound
+        by itself, so one that is newer than the other does no harm."""
+        if not self.samples:
+            return None
+        return self._between(self._lower, self._upper, max(local_ns, self.last_ns))
 
     def _between(self, lower: int, upper: int, local_ns: int) -> Interval:
         moved = self._rate * (local_ns + TICK_NS)

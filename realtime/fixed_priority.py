@@ -4,6 +4,8 @@ Preemptive: Joseph and Pandya 1986; Audsley et al. 1993 (jitter, blocking); Tind
 Wellings 1994 (deadlines beyond the period: every job of the busy period is looked at). Exact for
 tasks that may all be released at once. Non-preemptive: Davis, Burns, Bril and Lukkien 2007, whose
 point is that the first job of a busy period need not be the slowest.
+
+A job's share is its work and its waiting: whoever waits keeps the thread.
 """
 
 from __future__ import annotations
@@ -42,14 +44,15 @@ def response_time(task: Task, higher: Sequence[Task], blocking_ns: int = 0) -> i
     if utilisation([*higher, task]) > 1:
         return None
     steps, worst, q = _Steps(), 0, 0
-    blocked = blocking_ns + task.blocking_ns
-    window = blocked + task.work_ns
+    blocked = blocking_ns
+    window = blocked + task.occupied_ns
     while True:
-        base = blocked + (q + 1) * task.work_ns
+        base = blocked + (q + 1) * task.occupied_ns
         while True:
             steps.take()
             longer = base + sum(
-                _ceil(window + other.jitter_ns, other.period_ns) * other.work_ns for other in higher
+                _ceil(window + other.jitter_ns, other.period_ns) * other.occupied_ns
+                for other in higher
             )
             if longer == window:
                 break
@@ -60,16 +63,17 @@ def response_time(task: Task, higher: Sequence[Task], blocking_ns: int = 0) -> i
         if worst > task.deadline_ns or window + task.jitter_ns <= (q + 1) * task.period_ns:
             return worst
         q += 1
-        window += task.work_ns
+        window += task.occupied_ns
 
 
 def _busy_period(task: Task, higher: Sequence[Task], blocked: int, steps: _Steps) -> int:
     everyone = [*higher, task]
-    length = blocked + sum(other.work_ns for other in everyone)
+    length = blocked + sum(other.occupied_ns for other in everyone)
     while True:
         steps.take()
         longer = blocked + sum(
-            _ceil(length + other.jitter_ns, other.period_ns) * other.work_ns for other in everyone
+            _ceil(length + other.jitter_ns, other.period_ns) * other.occupied_ns
+            for other in everyone
         )
         if longer == length:
             return length
@@ -81,40 +85,45 @@ def response_time_without_preemption(
 ) -> int | None:
     """The same where a job, once started, runs to its end."""
     load = utilisation([*higher, task])
-    blocked = blocking_ns + task.blocking_ns
+    blocked = blocking_ns
     if load > 1 or (load == 1 and (blocked or any(t.jitter_ns for t in [*higher, task]))):
         return None  # at utilisation 1 a busy period that starts late never ends
     steps, worst = _Steps(), 0
     busy = _busy_period(task, higher, blocked, steps)
     for q in range(_ceil(busy + task.jitter_ns, task.period_ns)):
-        start = blocked + q * task.work_ns
+        start = blocked + q * task.occupied_ns
         while True:
             steps.take()
             later = (
                 blocked
-                + q * task.work_ns
+                + q * task.occupied_ns
                 + sum(
-                    ((start + other.jitter_ns) // other.period_ns + 1) * other.work_ns
+                    ((start + other.jitter_ns) // other.period_ns + 1) * other.occupied_ns
                     for other in higher
                 )
             )
             if later == start:
                 break
             start = later
-        worst = max(worst, task.jitter_ns + start - q * task.period_ns + task.work_ns)
+        worst = max(worst, task.jitter_ns + start - q * task.period_ns + task.occupied_ns)
         if worst > task.deadline_ns:
             return worst
     return worst
 
 
-def response_times(tasks: Sequence[Task], *, preemptive: bool = True) -> dict[str, int | None]:
-    """By name, for every task. The set is schedulable if none is None or beyond its deadline."""
+def response_times(
+    tasks: Sequence[Task], *, preemptive: bool = True, late_ns: int = 0
+) -> dict[str, int | None]:
+    """By name, for every task. The set is schedulable if none is None or beyond its deadline.
+
+    `late_ns`: how late the thread may come to work that was waiting for it.
+    """
     order = by_priority(tasks)
     found: dict[str, int | None] = {}
     for i, task in enumerate(order):
-        stretches = (t.locked_ns if preemptive else t.work_ns for t in order[i + 1 :])
+        stretches = (t.locked_ns if preemptive else t.occupied_ns for t in order[i + 1 :])
         # It must have begun at least one tick before.
         blocking = max((stretch - 1 for stretch in stretches if stretch), default=0)
         analyse = response_time if preemptive else response_time_without_preemption
-        found[task.name] = analyse(task, order[:i], blocking)
+        found[task.name] = analyse(task, order[:i], blocking + late_ns)
     return found

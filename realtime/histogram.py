@@ -71,6 +71,16 @@ class Histogram:
                 return min(upper, self.most_ns) if self.most_ns else upper
         raise AssertionError("the counts add up to the total")
 
+    def supports(self, percent: float) -> bool:
+        """Are there so many that at least one is expected beyond it? Else percentile() is no more
+        than the largest of a few."""
+        return self.total * (100 - percent) >= 100 - 1e-6 if percent < 100 else self.total > 0
+
+    @property
+    def highest_percentile(self) -> float:
+        """That it supports, up to 100: of 97 samples 98.97."""
+        return 100 - 100 / self.total if self.total else 0.0
+
     def above(self, bound_ns: int) -> int:
         """How many were certainly longer than a bound."""
         return sum(c for i, c in enumerate(self.counts) if c and low_of(i) > bound_ns)

@@ -10,7 +10,7 @@ from shmcast.errors import error_from
 from shmcast.realtime.board import CAUSES
 from shmcast.realtime.histogram import WORDS, Histogram
 
-STEPS = ("write", "flag", "decide", "read", "clear", "wake")
+STEPS = ("write", "flag", "decide", "read", "clear", "wake", "turn")
 CLASSES = {"other": 0, "fifo": 1, "deadline": 2}
 FIFO_PRIORITY = 40
 _DEADLINE_RUNTIME_NS, _DEADLINE_PERIOD_NS = 9_000_000, 10_000_000

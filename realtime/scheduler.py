@@ -6,9 +6,9 @@
         status = schedule.start()          # NotAdmitted names the task and the smallest change
 
 Native tasks run in the dispatcher's thread (csrc/rt_dispatch.c), which Python cannot delay. Python
-callbacks run below it in one thread, in the order of their priority. Where the kernel gives no
-real-time class, or a task is a Python callback, the status says soft, and why: then the admission
-is a statement about budgets, not about the machine.
+callbacks run below it in one thread, in the order of their priority. Where the kernel refuses
+anything that deadlines rest on, or a task is a Python callback, the status says soft, and why: then
+the admission is a statement about budgets, not about the machine.
 """
 
 from __future__ import annotations
@@ -26,7 +26,16 @@ from typing import Any, NamedTuple, Self
 
 from shmcast._native import ffi, lib
 from shmcast.errors import DeadlineMissed, NotPermitted, error_from
-from shmcast.realtime.admission import Admission, NotAdmitted, Policy, Supply, admit
+from shmcast.realtime.admission import (
+    NO_OVERHEAD,
+    Admission,
+    NotAdmitted,
+    Overhead,
+    Policy,
+    Supply,
+    Throttle,
+    admit,
+)
 from shmcast.realtime.board import CAUSES, Figures, path_of, read
 from shmcast.realtime.tasks import Task, by_priority
 
@@ -34,6 +43,10 @@ _FOREVER = (1 << 64) - 1
 _START_IN_NS = 2_000_000
 _POLICIES = {Policy.TABLE: 1, Policy.FIXED: 2, Policy.EDF: 3}
 _PYTHON_IS_SOFT = "Python tasks run in an ordinary thread: their deadlines are soft"
+_NOT_COUNTED = (
+    "how late the dispatcher wakes, and its own work, are not in the admission: give "
+    "overhead=load_stored().overhead(…) of shmcast.realtime.calibrate"
+)
 _TO_BE_HARD = "see `shmcast doctor`, give Python tasks another schedule, or allow it: soft_ok=True"
 _KINDS = ("", "miss", "overrun", "skipped", "aborted", "degraded", "failed", "stuck")
 
@@ -68,11 +81,15 @@ class JobAborted(BaseException):
 
 
 class Native(NamedTuple):
-    """Work in C: ``int (*)(void *context, uint64_t deadline)``. `keep` lives as long as it."""
+    """Work in C: ``int (*)(void *context, uint64_t deadline)``. `keep` lives as long as it. `begin`
+    is called before a schedule with it starts, `end` when no job of it can run any more."""
 
     function: Any
     context: Any
     keep: object = None
+    begin: Callable[[], None] | None = None
+    end: Callable[[], None] | None = None
+    longest_period_ns: int = 0  # 0: any
 
 
 class Job(NamedTuple):
@@ -84,12 +101,21 @@ class Job(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Something that should not have happened to a task, with its probable causes."""
+    """Something that should not have happened to a task, with its probable causes.
+
+    | kind | value |
+    | --- | --- |
+    | `miss`, `overrun` | ns beyond its deadline, or its budget |
+    | `skipped` | ns since its release, when it was decided not to start it |
+    | `aborted`, `stuck` | ns that it ran; `stuck` still runs, beyond its deadline |
+    | `degraded` | periods between two releases from now on |
+    | `failed` | the error, negative |
+    """
 
     time_ns: int
     task: str
     kind: str
-    value: int  # ns beyond the bound; the error of a failed job
+    value: int
     causes: tuple[str, ...]
 
 
@@ -117,7 +143,7 @@ class Status:
 
     kernel_class: str
     soft: bool  # not every deadline is guaranteed
-    reasons: tuple[str, ...]  # why, and every wish that was refused
+    reasons: tuple[str, ...]  # why: each one alone would be enough
     admission: Admission
 
 
@@ -133,6 +159,45 @@ def burn(work_ns: int, *, stubborn: bool = False) -> Native:
     """Computes for so long, beyond its deadline if `stubborn`: to try out a schedule."""
     context = ffi.new("uint64_t[2]", (work_ns, stubborn))
     return Native(ffi.addressof(lib, "sc_rt_burn"), context, context)
+
+
+def _check_period(task: Task, longest_ns: int, overrun: Overrun) -> None:
+    if task.period_ns > longest_ns:
+        raise ValueError(
+            f"{task.name}: every {task.period_ns} ns is too seldom for this work: use at most "
+            f"{longest_ns}"
+        )
+    if overrun is Overrun.DEGRADE:
+        raise ValueError(f"{task.name}: this work must not come less often: use skip or abort")
+
+
+def platform_for_core(platform: Platform) -> Any:
+    p = ffi.new("struct sc_rt_platform *")
+    wish = KernelClass(platform.kernel)
+    p.wanted_class = {KernelClass.OTHER: 0, KernelClass.DEADLINE: 2}.get(wish, 1)
+    p.priority = platform.priority
+    p.cpu = -1 if platform.cpu is None else platform.cpu
+    p.lock_memory = platform.lock_memory
+    return p
+
+
+def refused(platform: Platform, p: Any) -> list[str]:
+    """Wishes that the kernel did not grant, and those that were not even made."""
+    wish = KernelClass(platform.kernel)
+    name = "FIFO" if wish is KernelClass.AUTO else wish.value.upper()
+    wishes = (
+        (f"SCHED_{name}", p.class_error),
+        (f"a core of its own ({platform.cpu})", p.affinity_error),
+        ("locked memory", p.lock_error),
+        ("exact timers", p.slack_error),
+        ("a watchdog above its jobs (priority 98 at most)", p.watch_error),
+    )
+    found = [f"{what}: {os.strerror(-error)}" for what, error in wishes if error]
+    if wish is KernelClass.OTHER:
+        found.append("no real-time class was asked for")
+    if not platform.lock_memory:
+        found.append("no locked memory was asked for: a page may have to come from a disk")
+    return found
 
 
 @dataclass(slots=True)
@@ -209,7 +274,8 @@ class Scheduler:
 
     Add tasks, then `start` it; it is refused if they cannot all meet their deadlines. Work in C
     (`Native`) runs in the dispatcher's thread, Python callbacks run below it. Its figures are in
-    shared memory, for any process to read.
+    shared memory, for any process to read. `overhead` is what the dispatcher takes for itself on
+    this machine, as calibration measured it; without it nothing is certain, so all is soft.
     """
 
     def __init__(
@@ -219,10 +285,12 @@ class Scheduler:
         policy: Policy | str = Policy.EDF,
         platform: Platform | None = None,
         soft_ok: bool = True,
+        overhead: Overhead | None = None,
     ) -> None:
         self.name = name
         self.policy = Policy(policy)
         self.platform = platform or Platform()
+        self.overhead = overhead
         self._soft_ok = soft_ok
         self._entries: list[_Entry] = []
         self._handle: Any = None
@@ -231,6 +299,7 @@ class Scheduler:
         self._unraised = ""
         self._owner_pid = os.getpid()
         self._at_exit: Any = None
+        self._ended = False
 
     def add(
         self,
@@ -243,6 +312,8 @@ class Scheduler:
         """Before the start: a task, and its work in C or in Python."""
         if self._handle is not None:
             raise ValueError(f"{self.name}: tasks are added before the start")
+        if isinstance(work, Native) and work.longest_period_ns:
+            _check_period(task, work.longest_period_ns, Overrun(overrun))
         self._entries.append(_Entry(task, work, Overrun(overrun), OnMiss(on_miss)))
 
     # Admission.
@@ -261,14 +332,36 @@ class Scheduler:
     def admission(self) -> Admission:
         """Would it be admitted? With the response times, or the smallest change that would do."""
         native, background = self._split()
-        return admit(native, self.policy, background=background, supply=self._supply())
+        return admit(
+            native,
+            self.policy,
+            background=background,
+            supply=self._supply(),
+            overhead=self.overhead or NO_OVERHEAD,
+        )
+
+    def _doubts(self) -> list[str]:
+        """What can be said before the kernel is asked."""
+        native, background = self._split()
+        overhead = self.overhead or NO_OVERHEAD
+        native = [overhead.apply(task, background) for task in native]
+        throttle, found = Throttle.of_kernel(), []
+        if self.overhead is None:
+            found.append(_NOT_COUNTED)
+        fifo = KernelClass(self.platform.kernel) in (KernelClass.AUTO, KernelClass.FIFO)
+        if fifo and throttle and throttle.may_stop(native):
+            found.append(
+                f"the kernel leaves SCHED_FIFO {throttle.runtime_ns} ns of "
+                f"{throttle.period_ns}, and the tasks may need more (see `shmcast doctor`)"
+            )
+        return found
 
     # Life.
 
     def start(self) -> Status:
         """NotAdmitted names the task that does not fit, and the smallest change. The Status says
-        what the kernel gave: without a real-time class, or with Python tasks, the schedule is
-        soft."""
+        what the kernel gave: if anything is missing that deadlines rest on, or a task is a Python
+        callback, the schedule is soft."""
         if self._handle is not None:
             raise ValueError(f"{self.name}: it has been started already")
         admission = self.admission()
@@ -296,7 +389,7 @@ class Scheduler:
             keep.append(text)
             c.name, c.rank = text, ranks[t.name]
             c.period_ns, c.offset_ns = t.period_ns, t.offset_ns
-            c.budget_ns, c.deadline_ns = t.work_ns, t.deadline_ns
+            c.budget_ns, c.deadline_ns = t.occupied_ns, t.deadline_ns  # by the clock
             c.overrun = list(Overrun).index(entry.overrun)
             if isinstance(entry.work, Native):
                 c.work, c.context = entry.work.function, entry.work.context
@@ -331,13 +424,9 @@ class Scheduler:
         return entries, admission.table.cycle_ns
 
     def _start(self, admission: Admission) -> Status:
-        wish = KernelClass(self.platform.kernel)
-        p = ffi.new("struct sc_rt_platform *")
-        p.wanted_class = {KernelClass.OTHER: 0, KernelClass.DEADLINE: 2}.get(wish, 1)
-        p.priority = self.platform.priority
-        p.cpu = -1 if self.platform.cpu is None else self.platform.cpu
-        p.lock_memory = self.platform.lock_memory
-        supply = self._supply()
+        p = platform_for_core(self.platform)
+        doubts, supply = self._doubts(), self._supply()
+        p.soft = bool(doubts)
         if supply is not None:
             p.runtime_ns, p.period_ns = supply
         if any(not isinstance(e.work, Native) for e in self._entries):
@@ -346,33 +435,18 @@ class Scheduler:
         # Such things end in the reverse order of their making: a program that ends without close()
         # stops the schedule first, then frees the senders and receivers that its tasks use.
         self._at_exit = weakref.finalize(self, lib.sc_rt_stop, self._handle)
+        for work in self._natives():
+            if work.begin is not None:
+                work.begin()
         code = lib.sc_rt_start(self._handle, _START_IN_NS, p)
         if code:
             raise error_from(code, self.name)
         return Status(
             ("other", "fifo", "deadline")[p.got_class],
-            p.got_class == 0 or self._python is not None,
-            tuple(self._reasons(wish, p)),
+            bool(p.soft),
+            (*refused(self.platform, p), *doubts, *[_PYTHON_IS_SOFT] * (self._python is not None)),
             admission,
         )
-
-    def _reasons(self, wish: KernelClass, p: Any) -> list[str]:
-        wishes = (
-            (
-                f"SCHED_{('FIFO' if wish is KernelClass.AUTO else wish.value.upper())}",
-                p.class_error,
-            ),
-            (f"a core of its own ({self.platform.cpu})", p.affinity_error),
-            ("locked memory", p.lock_error),
-            ("exact timers", p.slack_error),
-            ("a watchdog above its jobs (priority 98 at most)", p.watch_error),
-        )
-        found = [f"{what}: {os.strerror(-error)}" for what, error in wishes if error]
-        if wish is KernelClass.OTHER:
-            found.append("no real-time class was asked for")
-        if self._python is not None:
-            found.append(_PYTHON_IS_SOFT)
-        return found
 
     # Watching.
 
@@ -439,6 +513,13 @@ class Scheduler:
         lib.sc_rt_stop(self._handle)
         if self._python is not None:
             self._python.join()
+        ended, self._ended = self._ended, True
+        for work in () if ended else self._natives():
+            if work.end is not None:
+                work.end()
+
+    def _natives(self) -> list[Native]:
+        return [e.work for e in self._entries if isinstance(e.work, Native)]
 
     def __enter__(self) -> Self:
         return self

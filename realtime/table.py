@@ -1,6 +1,6 @@
 """Time-triggered schedules: a table made before the start, as in DEDOS, so that nothing has to be
-decided, polled or waited for at run time (p = 0). A job's place is as long as its work and all that
-it may have to wait for in there (`blocking_ns`).
+decided, polled or waited for at run time (p = 0). A job's place is as long as its work, all that it
+may have to wait for in there (`blocking_ns`), and how late the thread may come to it (`late_ns`).
 
 One cycle is the hyperperiod. Jobs run to their end; every job ends within its cycle. Built by
 earliest deadline first; where that fails, by a search with inserted idle time, which is bounded,
@@ -26,7 +26,7 @@ class Entry(NamedTuple):
     start_ns: int  # in the cycle
     task: int  # index
     job: int  # of this task in this cycle
-    end_ns: int  # start, budget and blocking
+    end_ns: int  # start, lateness of the thread, work and blocking
     deadline_ns: int
 
 
@@ -51,18 +51,15 @@ class _Job(NamedTuple):
     place_ns: int
 
 
-def _place_ns(task: Task) -> int:
-    return task.work_ns + task.blocking_ns
-
-
-def _jobs(tasks: Sequence[Task], cycle_ns: int) -> list[_Job]:
+def _jobs(tasks: Sequence[Task], cycle_ns: int, late_ns: int) -> list[_Job]:
     found = []
     for i, task in enumerate(tasks):
         first = task.offset_ns % task.period_ns
         for k in range(cycle_ns // task.period_ns):
             release = first + k * task.period_ns
             deadline = min(release + task.deadline_ns, cycle_ns)
-            found.append(_Job(deadline, release + task.jitter_ns, i, k, _place_ns(task)))
+            place = late_ns + task.occupied_ns
+            found.append(_Job(deadline, release + task.jitter_ns, i, k, place))
     return sorted(found)
 
 
@@ -136,9 +133,9 @@ class _Search:
         return choices
 
 
-def build(tasks: Sequence[Task], nodes: int = MOST_NODES) -> Table:
+def build(tasks: Sequence[Task], nodes: int = MOST_NODES, *, late_ns: int = 0) -> Table:
     cycle = _cycle(tasks)
-    jobs = _jobs(tasks, cycle)
+    jobs = _jobs(tasks, cycle, late_ns)
     entries, late = _by_deadline(jobs)
     if late is None:
         return Table(cycle, entries)
@@ -155,7 +152,7 @@ def build(tasks: Sequence[Task], nodes: int = MOST_NODES) -> Table:
     raise NoTable(tasks[late.task].name, why)
 
 
-def violations(tasks: Sequence[Task], table: Table) -> list[str]:
+def violations(tasks: Sequence[Task], table: Table, *, late_ns: int = 0) -> list[str]:
     """What is wrong with a table, whoever made it; shares nothing with build()."""
     cycle = table.cycle_ns
     wrong = [
@@ -170,7 +167,7 @@ def violations(tasks: Sequence[Task], table: Table) -> list[str]:
             wrong.append(f"{task.name}: not every job has exactly one place")
         for entry in mine:
             release = task.offset_ns % task.period_ns + entry.job * task.period_ns
-            if entry.end_ns - entry.start_ns < task.work_ns + task.blocking_ns:
+            if entry.end_ns - entry.start_ns < late_ns + task.occupied_ns:
                 wrong.append(f"{task.name} job {entry.job}: less than its budget and blocking")
             if entry.start_ns < release + task.jitter_ns:
                 wrong.append(f"{task.name} job {entry.job}: before it is ready")

@@ -17,7 +17,7 @@ class Task:
     deadline_ns: int = 0  # after the release; 0 means the period
     offset_ns: int = 0  # of the first release
     jitter_ns: int = 0  # a job may be ready so much after its release
-    blocking_ns: int = 0  # longest wait for anything that is not a more urgent task
+    blocking_ns: int = 0  # longest wait inside a job; its thread has nothing else to do meanwhile
     locked_ns: int = 0  # longest stretch at its start in which nobody else can run
     priority: int | None = None  # greater is more urgent; None: the shorter deadline
 
@@ -34,8 +34,14 @@ class Task:
             raise ValueError(f"{self.name}: locked_ns is a part of work_ns")
 
     @property
+    def occupied_ns(self) -> int:
+        """How long a job keeps its thread: native tasks share one, Python tasks another, and a
+        thread that waits runs nobody else (docs/decisions/0024)."""
+        return self.work_ns + self.blocking_ns
+
+    @property
     def utilisation(self) -> Fraction:
-        return Fraction(self.work_ns, self.period_ns)
+        return Fraction(self.occupied_ns, self.period_ns)
 
 
 def utilisation(tasks: Iterable[Task]) -> Fraction:

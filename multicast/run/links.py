@@ -32,7 +32,7 @@ from shmcast.multicast.run.config import ClusterConfig, Replica
 from shmcast.multicast.run.keys import key_pair, public_key
 from shmcast.multicast.run.link import Ack, Cut, Data, Hello, Incoming, Outgoing, Refused, Welcome
 from shmcast.multicast.run.wire import FRAME_BYTES_MAX
-from shmcast.realtime.clock import ClockBroken, Interval, RemoteClock
+from shmcast.realtime.clock import HOST_DRIFT_PPB, ClockBroken, Interval, RemoteClock
 
 HEARTBEAT_NS = 50_000_000
 FRAMES_MAX = 65_536  # kept for one peer, until it has them
@@ -41,7 +41,6 @@ PIECE_BYTES = 1 << 20  # a frame travels in such: no heartbeat waits long behind
 SILENCE_NS = 2_000_000_000  # a DEALER that brought nothing for so long is replaced; then doubled
 SILENCE_NS_MAX = 8_000_000_000  # a slow host, too, gets through a handshake by then
 HANDSHAKE_SHARE = 2  # of that time: who has not shown its key in half of it is disconnected
-DRIFT_PPB = 100_000
 BATCH = 256  # parts taken from one socket before the others have their turn
 _ZAP = "inproc://zeromq.zap.01"
 
@@ -59,7 +58,7 @@ class LinkStatus:
     waiting_bytes: int
     cut: bool  # frames were dropped, there or here: it must come back as a new life
     error: str  # what it refuses, or what of it was refused
-    clock: Interval | None  # its clock minus ours
+    clock: Interval | None  # its clock minus ours, when this was asked for
 
 
 class Heard(NamedTuple):
@@ -90,7 +89,6 @@ class _Peer:
     told_cut: bool = False
     owes_ack: bool = False
     gap: bool = False
-    interval: Interval | None = None
     waiting: deque[bytes] = field(default_factory=deque)  # handed over by send(), not taken yet
     waiting_bytes: int = 0
 
@@ -182,7 +180,7 @@ class Links:
                 p.out.kept_bytes + p.waiting_bytes,
                 p.out.cut or p.into.cut,
                 p.error,
-                p.interval,
+                p.clock.known(now),
             )
             for p in self._peers.values()
         }
@@ -275,7 +273,7 @@ class Links:
             time.monotonic_ns(),
             Outgoing(self.life, FRAMES_MAX, bytes_max),
             Incoming(self.life),
-            RemoteClock(DRIFT_PPB),
+            RemoteClock(HOST_DRIFT_PPB),
         )
 
     def _run(self) -> None:
@@ -388,7 +386,7 @@ class Links:
                 self._measure(peer, record, now)
                 if before is not None and peer.out.to_life != before:
                     peer.told_cut = False
-                    peer.clock = RemoteClock(DRIFT_PPB)
+                    peer.clock = RemoteClock(HOST_DRIFT_PPB)
                     self.lost(peer.process, f"life {before} ended; it lives its life {record.life}")
             case Ack():
                 peer.heard_ns = now
@@ -400,9 +398,9 @@ class Links:
 
     def _measure(self, peer: _Peer, w: Welcome, now: int) -> None:
         try:
-            peer.interval = peer.clock.feed(w.hello_ns, w.came_ns, w.sent_ns, now)
+            peer.clock.feed(w.hello_ns, w.came_ns, w.sent_ns, now)
         except ClockBroken:
-            peer.clock, peer.interval = RemoteClock(DRIFT_PPB), None  # a jump: measured anew
+            peer.clock = RemoteClock(HOST_DRIFT_PPB)  # a jump: measured anew
 
     # What I hear: on the ROUTER -------------------------------------------------------------------
 

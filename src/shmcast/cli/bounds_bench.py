@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import json as codec
 import os
 from collections.abc import Callable
@@ -15,12 +16,18 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from shmcast.cli import bounds_plan as plan
 from shmcast.cli.bounds_report import summary
+from shmcast.cli.bounds_run import CALIBRATED, FIXED, calibration
 from shmcast.cli.bounds_show import page, show
 from shmcast.cli.demo.interrupts import ending_alike
 from shmcast.cli.output import console, emit_json
 from shmcast.realtime.calibrate import this_machine
 
-FORMAT = 1
+FORMAT = 2
+
+
+class Against(enum.StrEnum):
+    FIXED = FIXED
+    CALIBRATED = CALIBRATED
 
 
 def settings_of(size: plan.Size) -> dict[str, Any]:
@@ -30,6 +37,7 @@ def settings_of(size: plan.Size) -> dict[str, Any]:
         "machine": asdict(this_machine()),
         **size._asdict(),
         "killed_copies": list(size.killed_copies),
+        "calibration": calibration().number if size.bounds == CALIBRATED else 0,
     }
 
 
@@ -97,9 +105,15 @@ def measure(
 def bounds(
     *,
     operations: Annotated[
-        int, typer.Option(help="Sends per protocol, idle, and as many under load.")
+        int, typer.Option(help="Sends per protocol, idle and under load together.")
     ] = 1_000_000,
     quick: Annotated[bool, typer.Option("--quick", help="A tenth of them, fewer rounds.")] = False,
+    against: Annotated[
+        Against,
+        typer.Option(
+            "--bounds", help="fixed: short, to see them broken; calibrated: as proposed here."
+        ),
+    ] = Against.FIXED,
     only: Annotated[
         list[str] | None, typer.Option(help="Parts whose names begin so; may be repeated.")
     ] = None,
@@ -112,11 +126,15 @@ def bounds(
 ) -> None:
     """Bounded completion time: sends and receives of each protocol, 1 to 5 copies, idle, loaded,
     with a copy and a process killed; against their bounds, with the causes of misses."""
-    size = plan.Size.of(operations, quick=quick)
+    size = plan.Size.of(operations, quick=quick, bounds=against)
     all_parts, settings = plan.parts(size), settings_of(size)
     wanted = plan.chosen(all_parts, only or ())
     done = {} if fresh else resume(out, settings)
-    words = [f" --operations {operations}" * (operations != 1_000_000), " --quick" * quick]
+    words = [
+        f" --operations {operations}" * (operations != 1_000_000),
+        " --quick" * quick,
+        f" --bounds {against}" * (against != FIXED),
+    ]
     command = f"shmcast bench bounds{''.join(words)} --out {out.name if out else 'FILE'}"
 
     def finished(name: str, part: Any) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from shmcast.cli.bounds_periodic import compare_classes
-from shmcast.cli.bounds_run import CAPACITY, Cell, Result, Round, Session, figures
+from shmcast.cli.bounds_run import CAPACITY, FIXED, Cell, Result, Round, Session, figures
 from shmcast.realtime.histogram import Histogram, low_of
 from shmcast.realtime.load import KINDS, Load
 
@@ -31,39 +31,44 @@ class Part(NamedTuple):
 class Size(NamedTuple):
     """How much of everything."""
 
-    operations: int  # sends per protocol, idle, and as many under load
+    operations: int  # sends per protocol, idle and under load together
     rounds: int
     many: int  # processes, against 2
     killed_copies: tuple[int, ...]
     periodic_s: float  # of one class in one round
+    bounds: str = FIXED
 
     @classmethod
-    def of(cls, operations: int, *, quick: bool) -> Size:
+    def of(cls, operations: int, *, quick: bool, bounds: str = FIXED) -> Size:
         if quick:
-            return cls(-(-operations // 10), 5, 8, (1, 3), 0.5)
-        return cls(operations, 11, 32, COPIES, 2.0)
+            return cls(-(-operations // 10), 5, 8, (1, 3), 0.5, bounds)
+        return cls(operations, 11, 32, COPIES, 1.0, bounds)
 
 
 def parts(size: Size) -> list[Part]:
     """For every protocol: idle, under load, with a process killed midway and, of several, a copy;
     the slope over the copies; few and many processes connected, which the table of §4.1 says has no
     influence. Then classes."""
-    each = -(-size.operations // len(COPIES))
     found = []
     for protocol in PROTOCOLS:
-        for name, load in (("idle", ()), ("loaded", KINDS)):
+        for name, load, percent in (("idle", (), 70), ("loaded", KINDS, 30)):
+            each = -(-size.operations * percent // (100 * len(COPIES)))
             cells = tuple(Cell(protocol, n, load, each) for n in COPIES)
             found.append(Part(f"{protocol}-{name}", cells, size.rounds))
         for name, load in (("killed", ()), ("loaded-killed", KINDS)):
-            some = -(-each // 4)
+            some = -(-size.operations // 50)
             cells = tuple(Cell(protocol, n, load, some, faults=True) for n in size.killed_copies)
             found.append(Part(f"{protocol}-{name}", cells, 1))
-        rounds = 4 * size.rounds
+        rounds = 2 * size.rounds
         cells = tuple(Cell(protocol, n, (), rounds * _ROW) for n in COPIES)
         found.append(Part(f"{protocol}-slope", cells, rounds, apart=True))
         counts = (2, size.many)
         cells = tuple(Cell(protocol, 3, (), rounds * _ROW, connected=c) for c in counts)
         found.append(Part(f"{protocol}-connected", cells, rounds, apart=True))
+    found = [
+        part._replace(cells=tuple(c._replace(bounds=size.bounds) for c in part.cells))
+        for part in found
+    ]
     return [*found, Part(CLASSES, (), size.rounds)]
 
 

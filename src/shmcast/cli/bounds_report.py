@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from shmcast.cli.bounds_plan import CLASSES, PROTOCOLS
+from shmcast.cli.bounds_run import CALIBRATED, PERCENTILE
 
 Record = dict[str, Any]  # of a cell, see bounds_plan.record
 WANTED = 1_000_000
@@ -107,6 +108,31 @@ def _verdict(claim: str, figure: Any, holds: bool) -> Record:
     return {"claim": claim, "figure": figure, "holds": bool(holds)}
 
 
+def kept(done: dict[str, Any], protocol: str) -> dict[str, Any]:
+    """Operations against the bounds that calibration proposes, where nothing was killed."""
+    found: dict[str, Any] = {}
+    for name, part in done.items():
+        cells = [c for c in part.get("cells", ()) if c["bounds"] == CALIBRATED and not c["faults"]]
+        if not name.startswith(protocol + "-") or not cells:
+            continue
+        for what in ("send", "receive"):
+            counts = found.setdefault(what, {"operations": 0, "misses": 0})
+            for count in counts:
+                counts[count] += sum(c[what][count] for c in cells)
+    return found
+
+
+def _kept_verdicts(done: dict[str, Any]) -> Iterator[Record]:
+    """What a percentile promises of each step is asked of the whole operation."""
+    may = 1 - PERCENTILE / 100
+    for protocol in PROTOCOLS:
+        for what, counts in kept(done, protocol).items():
+            claim = f"{protocol}: {what} keeps calibrated bounds, but for {may:.2%} at most"
+            share = counts["misses"] / max(1, counts["operations"])
+            rows = {**counts, "share": round(share, 6)}
+            yield _verdict(claim, rows, share <= may + 1e-12)
+
+
 def _verdicts(found: dict[str, Any], done: dict[str, Any], wanted: int) -> list[Record]:
     rows = []
     for protocol, t in found["totals"].items():
@@ -140,6 +166,7 @@ def _verdicts(found: dict[str, Any], done: dict[str, Any], wanted: int) -> list[
             claim = f"{protocol}: {what} with {many} processes as with {few}, ± 20 %"
             ratio = pair[what]["median"]
             rows.append(_verdict(claim, ratio, abs(ratio - 1) <= ALIKE))
+    rows += _kept_verdicts(done)
     for name, ratio in found.get("classes", {}).items():
         if isinstance(ratio, dict):
             claim = f"under load p99.9 is smaller in the real-time class: {name}"

@@ -26,6 +26,7 @@ from shmcast.mailbox import faults
 from shmcast.mailbox.mailbox import Mailbox
 from shmcast.mailbox.records import ReceiverStats
 from shmcast.realtime.bounds import NS_PER_MS, Bounds
+from shmcast.realtime.calibrate import Calibration, load_stored
 from shmcast.realtime.histogram import Histogram
 from shmcast.realtime.measure import Driven, Worst, drive
 
@@ -37,6 +38,11 @@ _WORST = 4  # operations whose causes are kept
 _VICTIM_GAP_NS = 50_000
 
 
+CALIBRATED, FIXED = "calibrated", "fixed"
+PERCENTILE, MARGIN = 99.99, 2.0  # of calibrated bounds, as `shmcast calibrate` proposes them
+PERCENTILES = (50, 99, 99.9, 99.99)
+
+
 class Cell(NamedTuple):
     protocol: str
     copies: int
@@ -44,6 +50,7 @@ class Cell(NamedTuple):
     operations: int
     connected: int = 2
     faults: bool = False  # a sending process is killed midway, and a copy where there is another
+    bounds: str = FIXED
 
     def title(self) -> str:
         load = "+".join(self.load) or "idle"
@@ -111,10 +118,25 @@ def bounds_of(protocol: str, copies: int) -> Bounds:
     )
 
 
-def receive_bound_ns(bounds: Bounds, protocol: str) -> int:
-    """Δr; in `eager` counted from the timestamp, so the send's share comes on top."""
-    extra = bounds.latency_ns("eager") if protocol == "eager" else 0
-    return bounds.receive_ns(protocol) + extra
+def calibration() -> Calibration:
+    try:
+        return load_stored()
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            "this machine was never calibrated: run `shmcast calibrate` first"
+        ) from None
+
+
+def bounds_for(cell: Cell) -> Bounds:
+    if cell.bounds == FIXED:
+        return bounds_of(cell.protocol, cell.copies)
+    return calibration().propose(
+        copies=cell.copies,
+        message_bytes=SIZE,
+        protocol=cell.protocol,
+        percentile=PERCENTILE,
+        margin=MARGIN,
+    )
 
 
 class Worker:
@@ -166,14 +188,18 @@ class Session:
     def __init__(self, cell: Cell, number: int = 0) -> None:
         self.cell = cell
         self._name = f"bench-bounds-{os.getpid()}-{number}"
-        self._workers: list[Worker] = []
+        self._workers: list[Worker] = []  # the receiver, the sender, and others
+        self._listeners: list[Worker] = []  # of those, the further receivers
         self._box: Mailbox | None = None
 
     def __enter__(self) -> Self:
         try:
             with uninterrupted():
                 self._begin(self.cell)
-            for worker in self._workers:
+            self._workers[0].hear()  # it has the first place: the figures there are its
+            with uninterrupted():
+                self._connect(self.cell)
+            for worker in self._workers[1:]:
                 worker.hear()
         except BaseException:
             self._end()
@@ -196,10 +222,18 @@ class Session:
             capacity=CAPACITY,
             protocol=cell.protocol,
             senders=SENDERS,
-            bounds=bounds_of(cell.protocol, cell.copies),
+            receivers=SENDERS,
+            bounds=bounds_for(cell),
         )
-        for role in ["receive", "send"] + ["idle"] * (cell.connected - 2):
-            self._workers.append(Worker(role, self._name))
+        self._workers.append(Worker("receive", self._name))
+
+    def _connect(self, cell: Cell) -> None:
+        """Of those that are only connected every other one is a receiver."""
+        for _ in range(cell.connected // 2 - 1):
+            self._listeners.append(Worker("receive", self._name))
+        self._workers += [Worker("send", self._name), *self._listeners]
+        for _ in range(cell.connected - 2 - len(self._listeners)):
+            self._workers.append(Worker("idle", self._name))
         if cell.faults:
             self._workers.append(Worker("send", self._name, _VICTIM_GAP_NS))
 
@@ -237,6 +271,7 @@ class Session:
             receiver.tell(expected - received.operations)  # nothing came for so long that it ended
             filled += self._fill_up(before.messages + expected)
             received = _add(received, _driven(receiver.hear()))
+        self._drain(expected)
         now = self._receiver_stats()
         return Round(
             sent,
@@ -246,6 +281,13 @@ class Session:
             now.violations - before.violations,
             killed_after,
         )
+
+    def _drain(self, expected: int) -> None:
+        """The others take theirs when nothing is measured any more, or no lane would be free."""
+        for worker in self._listeners:
+            worker.tell(expected)
+        for worker in self._listeners:
+            worker.hear()
 
     def _kill_midway(self, victim: Worker, before: ReceiverStats, operations: int) -> float:
         """When half of the messages are decided, a copy and a process go; nobody is told. The only
@@ -299,7 +341,7 @@ def figures(driven: Driven) -> dict[str, Any]:
         "error": driven.error,
         "maximum_ns": h.most_ns,
         "worst": [w._asdict() for w in driven.worst],
-        **{f"p{p}_ns": h.percentile(p) for p in (50, 99, 99.9, 99.99)},
+        **{f"p{p}_ns": h.percentile(p) if h.supports(p) else None for p in PERCENTILES},
         "histogram": [list(pair) for pair in h.pairs()],
     }
 
@@ -329,8 +371,10 @@ def _work(role: str, name: str, gap_ns: int) -> None:
         handle, function = box.receiver(timeout=10, wait="block"), lib.sc_rt_drive_receive
     else:
         handle, function = box.sender(timeout=10), lib.sc_rt_drive_send
-    bounds = bounds_of(box.protocol, len(box.copies))
-    bound = receive_bound_ns(bounds, box.protocol) if role == "receive" else bounds.send_ns
+    told = box.stats()
+    bound = told.send_bound_ns
+    if role == "receive":  # in `eager` counted from the timestamp: the send's share comes on top
+        bound = told.receive_bound_ns + (told.latency_bound_ns if box.protocol == "eager" else 0)
     options = {"box": box.index, "size": SIZE, "gap_ns": gap_ns, "limit_s": PATIENCE_S}
     print('"ready"', flush=True)
     while line := sys.stdin.readline():

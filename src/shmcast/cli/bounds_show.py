@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from shmcast.cli.bounds_plan import CLASSES, PROTOCOLS
+from shmcast.cli.bounds_run import CALIBRATED, MARGIN, PERCENTILE
 from shmcast.cli.output import millis
 from shmcast.realtime.histogram import Histogram, low_of
 
@@ -32,7 +33,7 @@ def _columns(*left: str) -> Table:
 
 def _times(figures: dict[str, Any]) -> list[str]:
     names = ("p50_ns", "p99_ns", "p99.9_ns", "p99.99_ns", "maximum_ns", "bound_ns")
-    return [_short(figures[name]) for name in names]
+    return ["—" if figures[name] is None else _short(figures[name]) for name in names]
 
 
 def _cells(done: dict[str, Any]) -> Table:
@@ -142,6 +143,15 @@ def show(screen: Console, report: dict[str, Any]) -> None:
         screen.print(f"not measured: {', '.join(report['missing'])}")
 
 
+def _bounds(settings: dict[str, Any]) -> str:
+    if settings["bounds"] == CALIBRATED:
+        return (
+            f"Bounds: as calibration {settings['calibration']} proposes them, "
+            f"p{PERCENTILE:g} × {MARGIN:g}."
+        )
+    return "Bounds: fixed ones, so short that ordinary processes under load break them."
+
+
 def page(report: dict[str, Any], command: str) -> str:
     """The same as a file."""
     text = StringIO()
@@ -152,5 +162,5 @@ def page(report: dict[str, Any], command: str) -> str:
         "# Bounded completion time\n\n"
         f"{machine['processor']}, {machine['cores']} cores, Linux {machine['kernel']}, clock "
         f"{machine['clock_source']}, {report['finished']}, {report['took_s']:.0f} s.\n"
-        f"Made by `{command}`.\n\n```text\n{body}\n```\n"
+        f"Made by `{command}`. {_bounds(report['settings'])}\n\n```text\n{body}\n```\n"
     )

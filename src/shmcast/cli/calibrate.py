@@ -22,7 +22,14 @@ from shmcast.realtime.clock import epsilon_of_host, kernel_error
 from shmcast.realtime.histogram import Histogram
 from shmcast.realtime.load import Load
 
-_SYMBOLS = {"write": "δs", "flag": "δf", "decide": "δd", "read": "δr", "clear": "δfd", "wake": "—"}
+_SYMBOLS = {"write": "δs", "flag": "δf", "decide": "δd", "read": "δr", "clear": "δfd"}
+
+
+_LEFT_OUT = (
+    "each step alone, on memory of this process: without intents, bells, figures, and cache lines "
+    "that others use; `shmcast bench bounds --bounds calibrated` shows whether whole operations "
+    "keep these bounds"
+)
 
 
 def measure_point(point: room.Point, samples: int, limit_s: float) -> Histogram:
@@ -83,13 +90,15 @@ def _rows(found: room.Calibration) -> Table:
         table.add_column(title, justify="right" if right else "left")
     for point, h in sorted(found.points.items(), key=lambda item: (item[0].load, item[0])):
         table.add_row(
-            _SYMBOLS[point.step],
+            _SYMBOLS.get(point.step, "—"),
             point.step,
             str(point.size) if point.step in room.SIZED else "",
             "cold" if point.cold else "warm",
             point.kernel_class,
             point.load,
-            *(f"{ns} ns" for ns in (h.percentile(50), h.percentile(99.9), h.most_ns)),
+            f"{h.percentile(50)} ns",
+            f"{h.percentile(99.9)} ns" if h.supports(99.9) else "—",
+            f"{h.most_ns} ns",
             str(h.total),
         )
     return table
@@ -162,8 +171,9 @@ def calibrate(
         margin=margin,
         kernel_class=kernel_class,
     )
+    thin = found.thin(message_bytes=message_size, percentile=percentile, kernel_class=kernel_class)
     if json:
-        proposal = _proposal(bounds, protocol)
+        proposal = {**_proposal(bounds, protocol), "highest_percentiles": thin}
         emit_json({"stored": str(path), "proposal": proposal, "calibration": found.to_json()})
         return
     screen, m = console(), found.machine
@@ -183,5 +193,11 @@ def calibrate(
                  f"{kernel_class}: p{percentile} × {margin}")  # fmt: skip
     for name, value in _proposal(bounds, protocol).items():
         screen.print(f"  {name} = {value}")
+    for step, highest in thin.items():
+        screen.print(
+            f"[yellow]{step}: too few samples for p{percentile:g}; they support p{highest:g}, so "
+            "their largest value was taken[/]"
+        )
+    screen.print(_LEFT_OUT)
     took = time.monotonic() - started
     screen.print(f"\ncalibration {found.number}, stored in {path} ({took:.0f} s)")

@@ -19,6 +19,7 @@ from shmcast.cli.output import Code, console, emit_json, mebi
 from shmcast.mailbox.survey import SHM, is_abandoned, surveys, users
 from shmcast.multicast.run.leftovers import is_locked
 from shmcast.realtime import board
+from shmcast.realtime.admission import Throttle
 from shmcast.realtime.measure import permitted_classes
 
 _SMALL_SHM_BYTES = 256 << 20
@@ -95,6 +96,24 @@ def scheduling() -> Iterator[Finding]:
     else:
         fix = "rtprio as above; docker: --cap-add=SYS_NICE; with cgroup v1 also cpu.rt_runtime_us"
         yield Finding("scheduling classes", "note", f"{detail} only: no real-time class", fix)
+
+
+def throttling(throttle: Throttle | None = None) -> Iterator[Finding]:
+    """The kernel stops real-time threads so that a core is never lost to one."""
+    found = throttle or Throttle.of_kernel()
+    if found is None:
+        yield Finding("real-time throttling", "ok", "none")
+        return
+    stops_ms = (found.period_ns - found.runtime_ns) / 1e6
+    detail = (
+        f"a SCHED_FIFO thread that never sleeps is stopped for {stops_ms:g} ms of each "
+        f"{found.period_ns / 1e6:g} ms: schedules that may need more call themselves soft"
+    )
+    fix = (
+        "keep it if schedules leave that much free; or sysctl -w kernel.sched_rt_runtime_us=-1 "
+        "(from Linux 6.12 on also 0 in /sys/kernel/debug/sched/fair_server/cpu*/runtime)"
+    )
+    yield Finding("real-time throttling", "note", detail, fix)
 
 
 def kernel() -> Iterator[Finding]:
@@ -206,6 +225,7 @@ CHECKS: list[Callable[[], Iterator[Finding]]] = [
     shm_mount,
     limits,
     scheduling,
+    throttling,
     kernel,
     clock_source,
     system_calls,

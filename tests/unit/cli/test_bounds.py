@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -15,9 +16,10 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from helpers import wait_until
-from shmcast.cli import bounds_plan, bounds_report, bounds_show, calibrate
-from shmcast.cli.bounds_run import Cell, Result, Round, Session, bounds_of
+from shmcast.cli import bounds_bench, bounds_plan, bounds_report, bounds_show, calibrate
+from shmcast.cli.bounds_run import CALIBRATED, Cell, Result, Round, Session, bounds_of
 from shmcast.cli.main import app
+from shmcast.realtime import calibrate as room
 from shmcast.realtime.bounds import Bounds
 from shmcast.realtime.histogram import Histogram
 from shmcast.realtime.measure import Driven, Worst, permitted_classes
@@ -114,8 +116,9 @@ def test_the_plan_has_enough_operations_of_every_protocol(protocol: str) -> None
     for load in (True, False):
         mine = [c for c in cells if bool(c.load) == load and not c.faults and c.connected == 2]
         assert {c.copies for c in mine} == {1, 2, 3, 4, 5}
-        assert sum(c.operations for c in mine) >= 1_000_000
         assert {c.copies for c in cells if c.faults and bool(c.load) == load} == {1, 2, 3, 4, 5}
+    by_turns = [p for p in plan if p.name in (f"{protocol}-idle", f"{protocol}-loaded")]
+    assert sum(c.operations for p in by_turns for c in p.cells) >= 1_000_000
     assert {c.connected for c in cells} == {2, 32}
     for name in ("slope", "connected"):  # by turns, so that the machine's moods hit all alike
         assert next(p for p in plan if p.name == f"{protocol}-{name}").rounds >= 20
@@ -165,6 +168,39 @@ def test_few_and_many_processes_are_compared_round_by_round() -> None:
     assert found["send"]["median"] == pytest.approx(1.1, abs=0.07)
     assert found["send"]["most"] > 8
     assert verdict(done, "with 32 processes")
+
+
+def test_half_of_the_many_processes_are_receivers() -> None:
+    """Only idle senders were connected, though receivers cost something, too."""
+    with Session(Cell("eager", 2, (), 100, connected=6)) as session:
+        for _ in range(2):
+            found = session.run(100, apart=True)
+            assert found.receive.operations == 100
+        assert session._box is not None
+        stats = session._box.stats()
+    assert (len(stats.receivers), len(stats.senders)) == (3, 3)
+    assert [r.messages for r in stats.receivers] == [200] * 3
+
+
+def of_calibrated(misses: int) -> dict[str, Any]:
+    cell = record(Cell("eager", 3, (), 100, bounds=CALIBRATED), 500)
+    for end in ("send", "receive"):
+        cell[end].update(operations=1_000_000, misses=misses)
+    return {"eager-idle": {"cells": [cell]}}
+
+
+def test_calibrated_bounds_that_do_not_hold_are_noticed() -> None:
+    assert verdict(of_calibrated(100), "keeps calibrated bounds")
+    assert not verdict(of_calibrated(101), "keeps calibrated bounds")
+
+
+def test_a_percentile_that_the_samples_do_not_support_is_not_shown() -> None:
+    """The largest of a hundred was shown as p99.99."""
+    found = record(Cell("eager", 3, (), 100), 500)["send"]
+    assert found["p99_ns"] == 500 and found["p99.9_ns"] is found["p99.99_ns"] is None
+    assert Histogram.of([1] * 10_000).supports(99.99)
+    assert not Histogram.of([1] * 9_999).supports(99.99)
+    assert Histogram.of([1] * 97).highest_percentile == pytest.approx(98.97, abs=0.01)
 
 
 def test_a_cost_that_grows_with_the_processes_is_noticed() -> None:
@@ -219,6 +255,30 @@ def test_a_run_goes_on_where_it_was_and_mixes_no_settings(tmp_path: Path) -> Non
     out.write_text("{}")
     damaged = bench("--only", "eager-killed", "--out", str(out))
     assert damaged.exit_code != 0 and "choose another --out" in damaged.output
+
+
+def test_operations_are_measured_against_the_bounds_that_calibration_proposes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    refused = bench("--bounds", "calibrated", "--only", "eager-slope")
+    assert refused.exit_code != 0 and "shmcast calibrate" in refused.output
+    found = room.calibrate(
+        room.Plan(sizes=(64,), classes=("other",), loads=("idle",), samples=100),
+        measure=lambda point, _samples, _limit_s: Histogram.of([1000] * 100),
+        load=lambda _: contextlib.nullcontext(),
+        epsilon=lambda: 0,
+    )
+    room.store(found)
+    assert set(found.thin(message_bytes=64, percentile=99.99)) == {*room.SIZED, *room.FIXED}
+    with Session(Cell("eager", 2, (), 100, bounds=CALIBRATED)) as session:
+        assert session.run(100, apart=True).send.bound_ns == 2 * (2000 + 2000)
+    size = bounds_plan.Size.of(1000, quick=True, bounds=CALIBRATED)
+    settings = bounds_bench.settings_of(size)
+    assert settings["calibration"] == found.number
+    assert {c.bounds for p in bounds_plan.parts(size) for c in p.cells} == {CALIBRATED}
+    text = bounds_show.page(bounds_bench.report(settings, [], {}), "shmcast bench bounds")
+    assert f"Bounds: as calibration {found.number} proposes them, p99.99 × 2." in text
 
 
 def test_a_run_that_is_ended_leaves_nothing_behind() -> None:

@@ -14,10 +14,11 @@ import pytest
 from shmcast.cli import doctor
 from shmcast.mailbox.faults import kill_copy
 from shmcast.mailbox.mailbox import Mailbox
+from shmcast.realtime.admission import Throttle
 
 CHECKED = {
     "/dev/shm size", "/dev/shm mount", "memlock", "rtprio", "scheduling classes", "kernel",
-    "clock source", "futex", "pidfd", "container",
+    "clock source", "futex", "pidfd", "container", "real-time throttling",
 }  # fmt: skip
 
 
@@ -47,6 +48,17 @@ def test_mount_options_are_judged(mounts: str, state: str, word: str) -> None:
     found = next(doctor.shm_mount(mounts))
     assert found.state == state
     assert word in found.detail
+
+
+def test_real_time_throttling_is_named_with_its_fix(tmp_path: Path) -> None:
+    (tmp_path / "sched_rt_runtime_us").write_text("950000\n")
+    (tmp_path / "sched_rt_period_us").write_text("1000000\n")
+    found = next(doctor.throttling(Throttle.of_kernel(tmp_path)))
+    assert found.state == "note"
+    assert "stopped for 50 ms of each 1000 ms" in found.detail
+    assert "sched_rt_runtime_us=-1" in found.fix
+    (tmp_path / "sched_rt_runtime_us").write_text("-1\n")
+    assert Throttle.of_kernel(tmp_path) is None
 
 
 def test_an_abandoned_mailbox_is_named_with_its_removal(name: str) -> None:

@@ -36,3 +36,18 @@ def test_bounds_are_those_of_creation_however_often_they_are_read(box: Mailbox) 
     seen = {(s.send_bound_ns, s.latency_bound_ns) for s in (box.stats() for _ in range(2000))}
     assert len(seen) == 1
     assert min(seen.pop()) > 0
+
+
+def test_slack_is_what_the_slowest_operation_left_of_its_bound(name: str) -> None:
+    with Mailbox.create(name, copies=2, message_size=8) as box:
+        sender, receiver = box.sender(), box.receiver()
+        before = box.stats()
+        assert before.send_slack_ns == before.send_bound_ns
+        sender.send(b"x")
+        receiver.receive(timeout=20)
+        stats = box.stats()
+    assert stats.send_slack_ns == stats.send_bound_ns - max(s.worst_ns for s in stats.senders)
+    bound = stats.latency_bound_ns + stats.receive_bound_ns
+    assert stats.delivery_slack_ns == bound - stats.receivers[0].worst_ns < bound
+    late = stats._replace(send_bound_ns=0)
+    assert late.send_slack_ns < 0

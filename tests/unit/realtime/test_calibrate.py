@@ -17,6 +17,7 @@ import shmcast
 from helpers import wait_until
 from shmcast.realtime import calibrate as room
 from shmcast.realtime import measure
+from shmcast.realtime.admission import Overhead
 from shmcast.realtime.histogram import Histogram
 from shmcast.realtime.load import Load
 
@@ -77,8 +78,8 @@ def test_every_condition_of_the_plan_is_measured_once() -> None:
         epsilon=lambda: 0,
         progress=told.append,
     )
-    # write and read in two sizes, warm and cold; flag, decide, clear warm and cold; wake once
-    assert len(told) == len(found.points) == 2 * (2 * 2 * 2 + 3 * 2 + 1)
+    # write and read in two sizes, warm and cold; flag, decide, clear warm and cold; wake, turn once
+    assert len(told) == len(found.points) == 2 * (2 * 2 * 2 + 3 * 2 + 2)
 
 
 def test_a_proposal_is_the_worst_condition_times_the_margin() -> None:
@@ -96,6 +97,13 @@ def test_in_timing_a_late_thread_is_part_of_deciding() -> None:
     crash = found.propose(copies=2, message_bytes=0, protocol="crash", percentile=100, margin=1)
     timing = found.propose(copies=2, message_bytes=0, protocol="timing", percentile=100, margin=1)
     assert timing.decide_ns == crash.decide_ns + 10_000 // 2
+
+
+def test_what_a_dispatcher_takes_is_a_percentile_with_a_margin() -> None:
+    found = pretended().overhead(kernel_class="other", percentile=100, margin=3)
+    assert found == Overhead(wake_ns=30_000, turn_ns=30_000)
+    with pytest.raises(ValueError, match="class fifo"):
+        pretended().overhead()
 
 
 def test_what_was_not_measured_is_not_proposed() -> None:
@@ -127,7 +135,7 @@ def test_a_changed_damaged_or_foreign_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not a calibration"):
         room.load_stored(path)
     path.write_text(json.dumps({"format": 1}))
-    with pytest.raises(ValueError, match="format 1, not 2: calibrate again"):
+    with pytest.raises(ValueError, match="format 1, not 3: calibrate again"):
         room.load_stored(path)
     found = pretended()
     foreign = replace(found, machine=replace(found.machine, kernel="2.6.32"))

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 
 import pytest
 
 from shmcast.realtime.clock import (
+    HOST_DRIFT_PPB,
     ClockBroken,
+    CoreSkew,
     Interval,
     RemoteClock,
     compare_cores,
+    epsilon_from,
     epsilon_of_host,
     kernel_error,
+    pairs_to_compare,
     relative_drift_ppb,
 )
 
@@ -34,6 +39,26 @@ def test_epsilon_of_the_host_covers_what_was_seen() -> None:
     found = epsilon_of_host(rounds=200, limit_s=20)
     assert len(found.pairs) == min(64, len(CPUS) * (len(CPUS) - 1) // 2)
     assert 0 <= found.observed_ns <= found.provable_ns
+
+
+def skew(a: int, b: int, low: int, high: int) -> CoreSkew:
+    return CoreSkew(a, b, low, high, high - low, 1, 0, 0)
+
+
+def test_with_many_cores_no_pair_is_left_out() -> None:
+    """64 pairs were compared, and the rest forgotten: with 12 cores one of them."""
+    pairs = pairs_to_compare(range(16), most=64)
+    assert len(pairs) == len(set(pairs)) == 64
+    assert {b for a, b in pairs if a == 0} == set(range(1, 16))
+    assert len(pairs_to_compare(range(256), most=64)) == 255
+    assert pairs_to_compare(range(4), most=64) == list(itertools.combinations(range(4), 2))
+
+
+def test_cores_that_were_not_compared_with_each_other_are_bounded_by_the_first() -> None:
+    """1 is up to 50 ahead of 0 and 2 up to 40 behind: so 2 is up to 90 behind 1."""
+    compared = [skew(0, 1, -5, 50), skew(0, 2, -40, 7)]
+    assert epsilon_from(compared).provable_ns == 90
+    assert epsilon_from([*compared, skew(1, 2, -60, 3)]).provable_ns == 60
 
 
 def test_a_core_is_not_compared_with_itself() -> None:
@@ -75,6 +100,28 @@ def test_an_interval_widens_by_the_drift_of_both_clocks() -> None:
     second = 1_000_000_000
     assert clock.at(second) == Interval(-51 - 200_021, 51 + 200_022)
     assert relative_drift_ppb(100_000) == 200_021
+
+
+def test_what_is_known_widens_until_the_next_sample() -> None:
+    """A link told the interval of its last sample, however old it was."""
+    clock = RemoteClock(HOST_DRIFT_PPB)
+    assert clock.known(0) is None
+    clock.feed(0, 50, 50, 100)
+    assert clock.known(40) == clock.at(100)  # a sample came since the clock was read
+    second, drift = 1_000_000_000, relative_drift_ppb(HOST_DRIFT_PPB)
+    later = clock.known(second)
+    assert later == clock.at(second)
+    assert later is not None and later.high_ns - later.low_ns >= 2 * drift
+
+
+def test_a_clock_that_ntp_steers_stays_within_what_is_assumed_of_a_host() -> None:
+    """100 ppm were assumed; one that NTP slows by 500, of a crystal that is 100 fast, was taken for
+    one that jumps."""
+    clock, second = RemoteClock(HOST_DRIFT_PPB), 1_000_000_000
+    for s in range(10):
+        ours = s * second
+        theirs = ours - ours * 500 // 1_000_000
+        clock.feed(ours, theirs, theirs, ours)
 
 
 def test_two_samples_are_intersected() -> None:

@@ -52,6 +52,6 @@ def test_jitter_shortens_the_time_that_is_left() -> None:
 
 
 @pytest.mark.parametrize("blocking", [0, 1, 2])
-def test_external_blocking_is_added(blocking: int) -> None:
+def test_waiting_is_demand(blocking: int) -> None:
     found = [task("a", 2, 10, 3, blocking_ns=blocking), task("b", 1, 20)]
     assert (overload(found) is None) == (blocking <= 1)

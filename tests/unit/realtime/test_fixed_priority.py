@@ -79,10 +79,11 @@ def test_more_than_the_processor_has_no_response_time() -> None:
     assert response_times(tasks((3, 4), (2, 4)))["b"] is None
 
 
-def test_external_blocking_counts_for_its_task_alone() -> None:
+def test_a_job_that_waits_keeps_the_others_waiting() -> None:
     a = Task(name="a", work_ns=1, period_ns=10, blocking_ns=5, priority=2)
     b = Task(name="b", work_ns=2, period_ns=20, priority=1)
-    assert response_times([a, b]) == {"a": 6, "b": 3}
+    assert response_times([a, b], preemptive=False) == {"a": 6 + 2 - 1, "b": 6 + 2}
+    assert response_times([a, b]) == {"a": 6, "b": 8}
 
 
 def test_the_shorter_deadline_is_the_more_urgent_unless_priorities_are_given() -> None:
