@@ -231,7 +231,9 @@ def test_clients_without_a_place_are_told_so_and_a_replica_always_finds_one(
     with replicas(tmp_path, "lanes", groups=1) as cluster, cluster.client() as late:
         cluster.start_all()
         with cluster.client() as client:
-            client.multicast(b"first", ["g1"], timeout=60)
+            client.multicast(b"first", ["g1"], timeout=60)  # a majority is up now,
+        for replica in cluster.config.replicas:  # and from here on everybody's inbox is there
+            cluster.wait_for_life(replica.name, 0)
         spare = lanes_for_replicas(cluster.config)
         others = [
             Outlet(inbox_name(cluster.config.name, p, 0), head_of(CLIENTS_FROM + n, 0), spare=spare)
