@@ -35,6 +35,11 @@ class Hosts:
         )
         self._ready = True
 
+    @property
+    def outlived(self) -> int | None:
+        """The number of the life of this replica that others know, if that is not this one."""
+        return self.links.outlived
+
     def __contains__(self, process: ProcessId) -> bool:
         return process in self._names
 

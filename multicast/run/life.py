@@ -125,6 +125,11 @@ class OwnLife:
     def incarnation(self) -> int:
         return self.life.incarnation
 
+    def begin_after(self, number: int) -> None:
+        """Ends this life; the next one counts on from `number`, which others remember."""
+        self.life = replace(self.life, incarnation=max(number, self.incarnation))
+        self.beat(_ENDED, self.life.epoch, self.life.leader)
+
     def show_complete(self, complete: bool) -> None:
         """From the next beat on."""
         if complete != self.life.complete:

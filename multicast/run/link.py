@@ -6,6 +6,10 @@ sends again from the first one missing. What is kept is bounded: a sender that w
 a frame cuts the link instead. A cut link stays cut until one of the two lives has ended, and both
 sides know it. A gap is never silent. A long frame travels in pieces, numbered one by one.
 
+A life is its number and, below that, what it drew by lot at its birth. A host that was rebooted has
+forgotten how often its replicas lived; who comes under a number of its past is told apart from
+that past, is not heard, and finds in everybody's Hello which life of it is known.
+
     Hello    sender → receiver   every heartbeat: who I am, in which life
     Welcome  receiver → sender   the answer: my life, the number I wait for, clocks
     Data     sender → receiver   the frame follows as a part of its own
@@ -26,8 +30,10 @@ from msgspec import Meta, Struct
 
 from shmcast.errors import Corrupt, Incompatible
 
-LINK_VERSION = 2
+LINK_VERSION = 3
 WINDOW = 1024  # frames on their way at once: the rest follows with the acknowledgements
+BIRTH_BITS = 32
+KNOWN_MAX = 4096  # processes that a Hello may speak of
 
 Natural: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Text: TypeAlias = Annotated[str, Meta(max_length=300)]
@@ -44,6 +50,9 @@ class Hello(_Record, tag=1, frozen=True):
     sent_ns: Natural
     epoch: Natural = 0  # of its group's leadership, as it sees it
     leader: Annotated[int, Meta(ge=-1, le=2**31)] = -1
+    wire: Natural = 0  # the version of what its frames say
+    known: Annotated[tuple[tuple[Natural, Natural], ...], Meta(max_length=KNOWN_MAX)] = ()
+    """The last life of each process that it knows of, also from others."""
 
 
 class Welcome(_Record, tag=2, frozen=True):
@@ -79,6 +88,21 @@ class Refused(_Record, tag=6, frozen=True):
 
 
 Record: TypeAlias = Hello | Welcome | Data | Ack | Cut | Refused
+
+
+def life_of(number: int, birth: int) -> int:
+    return number << BIRTH_BITS | birth
+
+
+def number_of(life: int) -> int:
+    return life >> BIRTH_BITS
+
+
+def outlives(life: int, other: int) -> bool:
+    """Is `other` over, where `life` is known? Also if it only says that it has the same number."""
+    return life != other and number_of(life) >= number_of(other)
+
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Record).decode
 _HEAD = bytes((LINK_VERSION,))
@@ -146,12 +170,12 @@ class Outgoing:
         return self._fill()
 
     def on_welcome(self, welcome: Welcome) -> Sending:
-        if welcome.to_life != self.life or welcome.life < (self.to_life or 0):
-            return []  # about another life of ours, or from one of theirs that is over
+        if welcome.to_life != self.life:
+            return []  # about another life of ours
         if self.to_life is None:
             self.to_life = welcome.life
             return self.again()
-        if welcome.life > self.to_life:
+        if welcome.life != self.to_life:
             self.meet(welcome.life)
             return []
         self._acknowledged(welcome.expected)
@@ -163,7 +187,7 @@ class Outgoing:
     def meet(self, life: int) -> None:
         """The peer shows itself in this life. What we answer to it must not be taken for what was
         meant for the life before, and forgotten when its Welcome comes."""
-        if self.to_life is not None and life > self.to_life:
+        if self.to_life is not None and not (life == self.to_life or outlives(self.to_life, life)):
             self._forget()
             self.first, self.sent, self.cut, self.to_life = 0, 0, False, life
 
@@ -194,9 +218,7 @@ class Outgoing:
 
     def _acknowledged(self, expected: int) -> None:
         if expected > self.next:
-            self.cut = True  # it acknowledges what was never sent: not our peer's memory
-            self._forget()
-            return
+            return  # what was never sent: whatever it means, it is not about us
         if expected > self.first:
             self.stands_still = False
         while self.first < expected:
@@ -217,18 +239,25 @@ class Incoming:
 
     life: int
     from_life: int = -1
+    known: int = -1  # its last life, as far as anybody has told us
     expected: int = 0
     cut: bool = False
     parts: list[bytes] = field(default_factory=list)  # of the frame that is coming
     parts_bytes: int = 0
 
     def on_hello(self, hello: Hello, came_ns: int, now_ns: int) -> Welcome | None:
-        if hello.life < self.from_life:
-            return None  # a life that is over: it must not be heard again
-        if hello.life > self.from_life:
-            self.from_life, self.expected, self.cut = hello.life, 0, False
+        if outlives(self.known, hello.life):
+            return None  # a life that is over, or one that has forgotten it: it must not be heard
+        if hello.life != self.from_life:
+            self.known = self.from_life = hello.life
+            self.expected, self.cut = 0, False
             self._begin_frame()
         return Welcome(self.life, hello.life, self.expected, hello.sent_ns, came_ns, now_ns)
+
+    def learn(self, life: int) -> None:
+        """Others have met it in this life."""
+        if number_of(life) > number_of(self.known):
+            self.known = life
 
     def is_next(self, data: Data) -> bool:
         return not self.cut and self._is_ours(data) and data.seq == self.expected

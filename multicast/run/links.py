@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import threading
 import time
 from collections import deque
@@ -31,7 +32,7 @@ from shmcast.multicast.run import link
 from shmcast.multicast.run.config import ClusterConfig, Replica
 from shmcast.multicast.run.keys import key_pair, public_key
 from shmcast.multicast.run.link import Ack, Cut, Data, Hello, Incoming, Outgoing, Refused, Welcome
-from shmcast.multicast.run.wire import FRAME_BYTES_MAX
+from shmcast.multicast.run.wire import FRAME_BYTES_MAX, VERSION
 from shmcast.realtime.clock import ClockBroken, Interval, RemoteClock
 
 HEARTBEAT_NS = 50_000_000
@@ -122,7 +123,9 @@ class Links:
             raise FileNotFoundError(f"{config.path}: several hosts need `keys = ` of [cluster]")
         replicas = config.replicas
         mine = replicas[me]
-        self.me, self.life, self.cluster = me, incarnation, config.fingerprint
+        self.me, self.cluster = me, config.fingerprint
+        self.life = link.life_of(incarnation, secrets.randbits(link.BIRTH_BITS))
+        self.outlived: int | None = None  # the number of a life of ours that others remember
         self.arrived, self.lost = arrived, lost
         self.refused_connections = 0
         self._heartbeat_ns = heartbeat_ns
@@ -176,7 +179,7 @@ class Links:
         now = time.monotonic_ns()
         return {
             p.process: LinkStatus(
-                p.out.to_life,
+                None if p.out.to_life is None else link.number_of(p.out.to_life),
                 None if p.heard_ns is None else now - p.heard_ns,
                 len(p.out.kept) + len(p.waiting),
                 p.out.kept_bytes + p.waiting_bytes,
@@ -198,7 +201,7 @@ class Links:
 
     def life_of(self, process: ProcessId) -> int:
         """Whose frames arrive now; for `arrived`."""
-        return self._peers[process].into.from_life
+        return link.number_of(self._peers[process].into.from_life)
 
     def cut_off(self, process: ProcessId) -> None:
         """Nothing more is taken from this life of it."""
@@ -338,8 +341,11 @@ class Links:
             peer.silent_since_ns = now
 
     def _heartbeat(self) -> None:
-        for peer in self._peers.values():
-            hello = Hello(self.me, self.life, self.cluster, time.monotonic_ns(), *self._shows)
+        everyone = self._peers.values()
+        known = tuple((p.process, p.into.known) for p in everyone if p.into.known >= 0)
+        for peer in everyone:
+            now = time.monotonic_ns()
+            hello = Hello(self.me, self.life, self.cluster, now, *self._shows, VERSION, known)
             self._put(peer, [link.encode(hello)])
             if peer.out.cut and peer.out.to_life is not None:
                 self._put(peer, [link.encode(Cut(self.life, peer.out.to_life))])
@@ -386,10 +392,7 @@ class Links:
                 self._send_all(peer, peer.out.on_welcome(record))
                 peer.heard_ns, peer.error = now, ""
                 self._measure(peer, record, now)
-                if before is not None and peer.out.to_life != before:
-                    peer.told_cut = False
-                    peer.clock = RemoteClock(DRIFT_PPB)
-                    self.lost(peer.process, f"life {before} ended; it lives its life {record.life}")
+                self._note_rebirth(peer, before)
             case Ack():
                 peer.heard_ns = now
                 self._send_all(peer, peer.out.on_ack(record))
@@ -397,6 +400,15 @@ class Links:
                 peer.error = f"refused by process {peer.process} (version {version}): {why}"
             case _:
                 peer.error = f"a {type(record).__name__} as an answer"
+
+    def _note_rebirth(self, peer: _Peer, before: int | None) -> None:
+        now_lives = peer.out.to_life
+        if before is None or now_lives is None or now_lives == before:
+            return
+        peer.told_cut = False
+        peer.clock = RemoteClock(DRIFT_PPB)
+        ended, lives = link.number_of(before), link.number_of(now_lives)
+        self.lost(peer.process, f"life {ended} ended; it lives its life {lives}")
 
     def _measure(self, peer: _Peer, w: Welcome, now: int) -> None:
         try:
@@ -448,12 +460,32 @@ class Links:
         if hello.cluster != self.cluster:
             self._refuse(route, key, "another cluster.toml: use the same file on every host")
             return
+        if hello.wire != VERSION:
+            self._refuse(
+                route,
+                key,
+                f"wire version {hello.wire} meets {VERSION}: run the same release of shmcast on "
+                "every host",
+            )
+            return
+        self._learn(hello.known)
         welcome = peer.into.on_hello(hello, came, time.monotonic_ns())
-        if welcome is not None:
-            peer.out.meet(hello.life)
-            peer.route, peer.heard_ns = route, came
-            peer.shown = Heard(hello.process, hello.life, came, hello.epoch, hello.leader)
-            self._reply(route, welcome)
+        if welcome is None:
+            return  # it finds in our Hello which life of it we know
+        before = peer.out.to_life
+        peer.out.meet(hello.life)
+        self._note_rebirth(peer, before)
+        peer.route, peer.heard_ns = route, came
+        number = link.number_of(hello.life)
+        peer.shown = Heard(hello.process, number, came, hello.epoch, hello.leader)
+        self._reply(route, welcome)
+
+    def _learn(self, known: tuple[tuple[ProcessId, int], ...]) -> None:
+        for process, life in known:
+            if process == self.me and link.outlives(life, self.life):
+                self.outlived = max(self.outlived or 0, link.number_of(life))
+            elif process in self._peers:
+                self._peers[process].into.learn(life)
 
     def _data(self, peer: _Peer, head: Data, data: bytes) -> None:
         peer.owes_ack = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from shmcast.errors import Corrupt
+from shmcast.errors import Corrupt, DeadlineMissed
 from shmcast.multicast.protocols.core import Event, LocalTime, ProcessId
 from shmcast.multicast.run.config import ClusterConfig
 from shmcast.multicast.run.detector import Detector, Leadership
@@ -106,6 +106,7 @@ class Peers:
                 events += self._seen(process, peer, life)
         leadership = detector.leaders[detector.group]
         if self._remote is not None:
+            self._remember(self._remote.outlived)
             for heard in self._remote.look(leadership):
                 shown = Leadership(heard.epoch, heard.leader)
                 at = heard.at_ns // NS_PER_TICK
@@ -117,6 +118,18 @@ class Peers:
             self._next_sweep = now + SWEEP_TICKS
             self._sweep()
         return events
+
+    def _remember(self, outlived: int | None) -> None:
+        """The others know a life of this replica that its host has forgotten. Under a number of its
+        past, and without a memory, it must not vote."""
+        if outlived is None:
+            return
+        self.own.begin_after(outlived)
+        raise DeadlineMissed(
+            f"{self.config.replicas[self.me].name} has lived before, the others remember its life "
+            f"{outlived}, and this host has forgotten it, as after a reboot: start this replica "
+            "again, it takes over another's state"
+        )
 
     def _seen(self, process: ProcessId, peer: PeerLife, life: Life) -> list[Event]:
         has_beaten = life.beat_ns > self._beats.get(process, 0)

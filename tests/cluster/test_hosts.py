@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -18,6 +19,9 @@ from helpers import wait_until
 from shmcast.errors import DeadlineMissed
 from shmcast.multicast.run import keys
 from shmcast.multicast.run.cluster import Cluster
+from shmcast.multicast.run.inbox import inbox_name, remove_inbox
+from shmcast.multicast.run.life import path_of
+from shmcast.multicast.run.replica import EXIT_AGAIN
 
 HOSTS = 3
 
@@ -142,6 +146,42 @@ def test_another_file_on_another_host_is_told_at_both(tmp_path: Path) -> None:
             assert "another cluster.toml: use the same file on every host" in line
     finally:
         cluster.clean()
+
+
+def test_a_rebooted_host_comes_back_with_the_others_state_and_ends_nobody(tmp_path: Path) -> None:
+    """Its replica was life 0 again, with an empty state: its peers took themselves for cut off and
+    ended all at once, and so did the state."""
+    cluster = Hosts(tmp_path, name_of("hostboot"), None)
+    try:
+        cluster.start_all()
+        done = multicasts(cluster, 30)
+        cluster.kill("g1.a")
+        forget(cluster, "g1.a")
+        done += multicasts(cluster, 10)
+        cluster.start("g1.a")
+        assert cluster.processes["g1.a"].wait(60) == EXIT_AGAIN
+        errors = cluster.processes["g1.a"].stderr
+        assert errors and "has lived before, the others remember its life 0" in errors.read()
+        cluster.start("g1.a")
+        cluster.wait_for_life("g1.a", 1)
+
+        def delivers() -> bool:
+            done.extend(multicasts(cluster, 1))
+            return bool(cluster.delivered("g1.a", incarnation=1))
+
+        wait_until(delivers, "it delivers again")
+        assert all(cluster.processes[name].poll() is None for name in ("g1.b", "g1.c"))
+        judged(cluster, done, ["g1.b", "g1.c"])
+    finally:
+        cluster.clean()
+
+
+def forget(cluster: Hosts, name: str) -> None:
+    """What a reboot does to a host: its shared memory is empty, and so is a disk that was new."""
+    proc = cluster.config.replica(name).proc
+    path_of(cluster.config, proc).unlink()
+    remove_inbox(inbox_name(cluster.config.name, proc, 0))
+    shutil.move(cluster.trace / f"process={proc}", cluster.file.parent / "before")
 
 
 @pytest.mark.parametrize(

@@ -268,7 +268,7 @@ def test_a_flood_with_the_wrong_key_gets_nothing_and_leaves_nothing(pair: Pair) 
     before = descriptors()
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     flood = [dealer(pair, context, "stranger") for _ in range(100)]
-    hello = link.encode(link.Hello(1, 9, pair.config.fingerprint, 0))
+    hello = link.encode(link.Hello(1, link.life_of(9, 0), pair.config.fingerprint, 0))
     for one in flood:
         one.send(hello)
     wait_until(lambda: alpha.refused_connections >= 100, "all were judged")
