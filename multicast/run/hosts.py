@@ -49,6 +49,11 @@ class Hosts:
         self._tell()
         if self.links.error is not None:
             raise self.links.error
+        if self.links.alone:
+            raise DeadlineMissed(
+                "this replica was cut off from a majority for so long that what it had for them "
+                "found no room: start it again, it takes over another's state"
+            )
         missed = [self._names[p] for p in self.links.missed]
         if missed:
             raise DeadlineMissed(
@@ -73,6 +78,9 @@ class Hosts:
                 f"the links' thread does not take what is for {self._names[to]}: start this "
                 "replica again"
             )
+
+    def stuffed(self) -> list[ProcessId]:
+        return self.links.stuffed()
 
     def cut_off(self, process: ProcessId) -> None:
         self.links.cut_off(process)

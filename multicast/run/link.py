@@ -4,7 +4,8 @@ Pure: no socket, no clock. The sender numbers its frames and keeps each until th
 said that it came; after a gap, or when an acknowledgement stands still for a whole heartbeat, it
 sends again from the first one missing. What is kept is bounded: a sender that would have to drop
 a frame cuts the link instead. A cut link stays cut until one of the two lives has ended, and both
-sides know it. A gap is never silent. A long frame travels in pieces, numbered one by one.
+sides know it; or, if it would cut off more than a minority, its own life ends, and nobody is told
+(links.py). A gap is never silent. A long frame travels in pieces, numbered one by one.
 
 A life is its number and, below that, what it drew by lot at its birth. A host that was rebooted has
 forgotten how often its replicas lived; who comes under a number of its past is told apart from

@@ -32,6 +32,7 @@ from shmcast.multicast.run import link
 from shmcast.multicast.run.config import ClusterConfig, Replica
 from shmcast.multicast.run.keys import key_pair, public_key
 from shmcast.multicast.run.link import Ack, Cut, Data, Hello, Incoming, Outgoing, Refused, Welcome
+from shmcast.multicast.run.reach import leaves_majorities
 from shmcast.multicast.run.wire import FRAME_BYTES_MAX, VERSION
 from shmcast.realtime.clock import ClockBroken, Interval, RemoteClock
 
@@ -126,6 +127,8 @@ class Links:
         self.me, self.cluster = me, config.fingerprint
         self.life = link.life_of(incarnation, secrets.randbits(link.BIRTH_BITS))
         self.outlived: int | None = None  # the number of a life of ours that others remember
+        self._topology = config.topology
+        self.alone = False  # so much was dropped that a group would lose its majority: our fault
         self.arrived, self.lost = arrived, lost
         self.refused_connections = 0
         self._heartbeat_ns = heartbeat_ns
@@ -211,6 +214,16 @@ class Links:
     def missed(self) -> list[ProcessId]:
         """Peers of whose frames some will never come: this life cannot go on with them."""
         return [p.process for p in self._peers.values() if p.into.cut]
+
+    def stuffed(self) -> list[ProcessId]:
+        """Peers to which no more should be sent before some of it has arrived."""
+        return [
+            p.process
+            for p in self._peers.values()
+            if p.out.cut
+            or 2 * (len(p.out.kept) + len(p.waiting)) > FRAMES_MAX
+            or 2 * (p.out.kept_bytes + p.waiting_bytes) > BYTES_MAX
+        ]
 
     def close(self, timeout: float = 1.0) -> None:
         """Waits so long for what is on its way, then ends."""
@@ -347,7 +360,7 @@ class Links:
             now = time.monotonic_ns()
             hello = Hello(self.me, self.life, self.cluster, now, *self._shows, VERSION, known)
             self._put(peer, [link.encode(hello)])
-            if peer.out.cut and peer.out.to_life is not None:
+            if peer.told_cut and peer.out.to_life is not None:
                 self._put(peer, [link.encode(Cut(self.life, peer.out.to_life))])
 
     def _take(self, peer: _Peer) -> None:
@@ -355,7 +368,11 @@ class Links:
             frames, peer.waiting, peer.waiting_bytes = peer.waiting, deque(), 0
         for data in frames:
             self._send_all(peer, peer.out.push(*link.pieces_of(data, PIECE_BYTES)))
-        if peer.out.cut and not peer.told_cut:
+        if peer.out.cut and not peer.told_cut and not self.alone:
+            dropped = {p.process for p in self._peers.values() if p.out.cut}
+            if not leaves_majorities(self._topology, dropped):
+                self.alone = True  # nobody is told: it is this life that is over
+                return
             peer.told_cut = True
             self._put(peer, [link.encode(Cut(self.life, peer.out.to_life or 0))])
             self.lost(peer.process, "the link is cut: it did not take what was sent to it")

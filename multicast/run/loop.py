@@ -2,7 +2,8 @@
 
 One turn: wait for frames until the next timer or beat; handle all that came; fire what is due;
 show that we live and look who else does; let requests in; send what all this made, few frames for
-each receiver. Nothing leaves before its turn is over.
+each receiver. Nothing leaves before its turn is over. Without a majority it holds still: it fires
+nothing and lets nobody in (reach.py).
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ if TYPE_CHECKING:
     from shmcast.multicast.traces.writer import TraceWriter
 
 NS_PER_TICK = 1000
-LATE_NS = 200_000  # while a peer is behind, its backlog is tried again after this
+LATE_NS = 200_000  # while a peer is behind, its backlog is tried again after this; then doubled
+LATE_NS_MAX = 10_000_000
 
 Sink = Callable[[Item], None]
 
@@ -114,6 +116,8 @@ class Loop:
         self.timers: dict[TimerName, int] = {}
         self.timer_heap: list[tuple[int, int, TimerName]] = []
         self.timer_count = 0
+        self.holds_still = False
+        self.late_ns = LATE_NS
         self.local: deque[Receive] = deque()
         self.outgoing: dict[ProcessId, list[Wire]] = {}
         self.answers: dict[int, list[records.Record]] = {}
@@ -134,10 +138,11 @@ class Loop:
             self._beat()
         for sender, data in frames:
             self._frame(sender, data)
-        self._fire_timers()
+        if not self.holds_still:
+            self._fire_timers()
         if self.now >= self.next_beat:
             self._beat()
-        if self.is_member:
+        if self.is_member and not self.holds_still:
             for message in self.front.take():
                 self._handle(Multicast(message))
         self._send_all()
@@ -156,12 +161,11 @@ class Loop:
             self.turn()
 
     def _wait_ns(self) -> int:
-        if self.peers.behind:
-            return LATE_NS
         due = self.next_beat
-        if self.timer_heap:
+        if self.timer_heap and not self.holds_still:
             due = min(due, self.timer_heap[0][0])
-        return max(0, due - ticks_now()) * NS_PER_TICK
+        wait_ns = max(0, due - ticks_now()) * NS_PER_TICK
+        return min(wait_ns, self.late_ns) if self.peers.behind else wait_ns
 
     # What comes in -----------------------------------------------------------------------
 
@@ -208,6 +212,8 @@ class Loop:
             self._handle(event)
         if self.is_member:
             self._take_over(self.handover.tick(self.now))
+        if self.membership is None:  # dab knows by itself who takes part
+            self.holds_still = not (self.detector.has_quorum() and self.peers.has_room())
 
     def _take_over(self, sessions: Sessions | None) -> None:
         if sessions is not None:
@@ -340,7 +346,7 @@ class Loop:
             answers, self.answers = self.answers, {}
             for client, given in answers.items():
                 peers.answer(client, records.encode(given))
-        peers.flush()
+        self.late_ns = LATE_NS if peers.flush() else min(2 * self.late_ns, LATE_NS_MAX)
 
     def close(self) -> None:
         self.peers.close()

@@ -20,6 +20,7 @@ from shmcast.multicast.run.inbox import (
     remove_inbox,
 )
 from shmcast.multicast.run.life import Life, OwnLife, PeerLife
+from shmcast.multicast.run.reach import leaves_majorities
 from shmcast.multicast.run.transport import Frame
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ class Peers:
         self._clients: dict[int, Outlet] = {}
         self._late: set[Outlet] = set()  # that have a backlog
         self._next_sweep = detector.now + SWEEP_TICKS
+        self._looked = detector.now
         self._remote = None if config.one_host else self._hosts()
 
     def _hosts(self) -> Hosts:
@@ -111,6 +113,9 @@ class Peers:
                 shown = Leadership(heard.epoch, heard.leader)
                 at = heard.at_ns // NS_PER_TICK
                 events += detector.heard(heard.process, heard.life, at, shown)
+        away, self._looked = now - self._looked, now
+        if 2 * away > detector.suspect_ticks:
+            detector.excuse(away, now)
         events += detector.passed(now)
         leadership = detector.leaders[detector.group]
         self.own.beat(now * NS_PER_TICK, *leadership)
@@ -223,11 +228,22 @@ class Peers:
         if outlet.is_behind:
             self._late.add(outlet)
 
-    def flush(self) -> None:
+    def flush(self) -> bool:
+        """True: something left that had found no room."""
+        moved = False
         for outlet in list(self._late):
-            outlet.flush()
+            moved |= outlet.flush()
             if not outlet.is_behind:
                 self._late.discard(outlet)
+        return moved
+
+    def has_room(self) -> bool:
+        """False: what is on its way to a majority of some group must arrive first."""
+        stuffed = {p for p, outlet in self._outlets.items() if outlet.is_stuffed}
+        stuffed |= {p for p in self._unborn if 2 * self._unborn_bytes[p] > UNBORN_BYTES_MAX}
+        if self._remote is not None:
+            stuffed.update(self._remote.stuffed())
+        return not stuffed or leaves_majorities(self.config.topology, stuffed)
 
     def cut_off(self, process: ProcessId) -> None:
         if self._remote is not None and process in self._remote:

@@ -59,7 +59,8 @@ class Replicas:
     def leader(self, group: int) -> str:
         """As the group's members show it now."""
         shown = [PeerLife(self.config, p).read() for p in self.config.topology.groups[group]]
-        newest = max((life for life in shown if life), key=lambda life: (life.epoch, -life.leader))
+        begun = [life for life in shown if life is not None and life.has_begun]
+        newest = max(begun, key=lambda life: (life.epoch, -life.leader))
         return self.config.replicas[newest.leader].name
 
     def wait_for_life(self, name: str, incarnation: int) -> None:

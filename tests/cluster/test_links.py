@@ -33,7 +33,10 @@ def free_port() -> int:
 class Pair:
     """Process 0 on host alpha, process 1 on host beta."""
 
-    def __init__(self, directory: Path, address: str = "127.0.0.1") -> None:
+    def __init__(
+        self, directory: Path, address: str = "127.0.0.1", *, beside: bool = False
+    ) -> None:
+        """`beside`: a third member, on alpha, so that the group can do without beta."""
         for host in ("alpha", "beta", "stranger"):
             keys.make(directory, host)
         self.keys = directory
@@ -42,13 +45,14 @@ class Pair:
             Replica(f"g1.{'ab'[i]}", i, "g1", host, ports[i], None)
             for i, host in enumerate(("alpha", "beta"))
         )
+        third = (Replica("g1.c", 2, "g1", "alpha", free_port(), None),) if beside else ()
         self.ports = ports
         self.config = ClusterConfig(
             path=directory / "cluster.toml",
             name="test",
             engine="wbcast",
             hosts=tuple(Host(r.host, address, r.port) for r in replicas),
-            groups=(Group("g1", replicas),),
+            groups=(Group("g1", replicas + third),),
             copies=1,
             message_size=1024,
             options=MappingProxyType({}),
@@ -211,7 +215,32 @@ def test_a_new_life_gets_nothing_that_was_meant_for_the_old_one(pair: Pair) -> N
     expect(pair, 1, [b"new"])
 
 
-def test_a_link_that_overflows_is_cut_on_both_sides_and_never_has_a_gap(pair: Pair) -> None:
+@pytest.fixture
+def trio(tmp_path: Path) -> Iterator[Pair]:
+    made = Pair(tmp_path / "keys", beside=True)
+    yield made
+    made.close()
+
+
+def test_who_drops_what_is_for_a_majority_ends_itself_and_cuts_nobody(pair: Pair) -> None:
+    """A host that was cut off for long ended every healthy replica when it was back."""
+    alpha, beta, relay = pair.through_a_relay(bytes_max=1000)
+    send_all(alpha, 1, frames(0, 10))
+    expect(pair, 1, frames(0, 10))
+    relay.cut(refusing=True)
+    send_all(alpha, 1, [b"x" * 100] * 20)
+    wait_until(lambda: alpha.alone, "it is the one that is alone")
+    assert alpha.stuffed() == [1]
+    relay.heal()
+    already = relay.taken
+    wait_until(lambda: relay.taken > already, "a new connection")
+    before = alpha.status()[1].heard_ns
+    wait_until(lambda: (alpha.status()[1].heard_ns or 0) < (before or 0), "an answer")
+    assert not beta.status()[0].cut
+
+
+def test_a_link_that_overflows_is_cut_on_both_sides_and_never_has_a_gap(trio: Pair) -> None:
+    pair = trio
     alpha, beta, relay = pair.through_a_relay(bytes_max=1000)
     send_all(alpha, 1, frames(0, 10))
     expect(pair, 1, frames(0, 10))
