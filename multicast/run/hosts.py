@@ -79,6 +79,9 @@ class Hosts:
                 "replica again"
             )
 
+    def waiting_bytes(self, process: ProcessId) -> int:
+        return self.links.waiting_bytes(process)
+
     def stuffed(self) -> list[ProcessId]:
         return self.links.stuffed()
 

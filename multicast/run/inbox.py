@@ -234,6 +234,10 @@ class Outlet:
         return bool(self._backlog)
 
     @property
+    def backlog_bytes(self) -> int:
+        return self._backlog_bytes
+
+    @property
     def is_stuffed(self) -> bool:
         """No more should be sent before some of it has arrived."""
         return 2 * self._backlog_bytes > BACKLOG_BYTES_MAX

@@ -215,6 +215,10 @@ class Links:
         """Peers of whose frames some will never come: this life cannot go on with them."""
         return [p.process for p in self._peers.values() if p.into.cut]
 
+    def waiting_bytes(self, process: ProcessId) -> int:
+        peer = self._peers.get(process)
+        return 0 if peer is None else peer.out.kept_bytes + peer.waiting_bytes
+
     def stuffed(self) -> list[ProcessId]:
         """Peers to which no more should be sent before some of it has arrived."""
         return [

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 
 NS_PER_TICK = 1000
 LATE_NS = 200_000  # while a peer is behind, its backlog is tried again after this; then doubled
+GIVE_TICKS = 1000  # while a snapshot is on its way, there may be room for more after this
 LATE_NS_MAX = 10_000_000
 
 Sink = Callable[[Item], None]
@@ -101,6 +102,7 @@ class Loop:
             self.names[self.detector.group],
             enter=self.front.marker,
             send=self.peers.send,
+            room_for=self.peers.room_for,
             put=sink,
             deliver=self._deliver_request,
         )
@@ -145,6 +147,8 @@ class Loop:
         if self.is_member and not self.holds_still:
             for message in self.front.take():
                 self._handle(Multicast(message))
+        if self.handover.is_giving:
+            self.handover.give()
         self._send_all()
 
     @property
@@ -164,6 +168,8 @@ class Loop:
         due = self.next_beat
         if self.timer_heap and not self.holds_still:
             due = min(due, self.timer_heap[0][0])
+        if self.handover.is_giving:
+            due = min(due, self.now + GIVE_TICKS)
         wait_ns = max(0, due - ticks_now()) * NS_PER_TICK
         return min(wait_ns, self.late_ns) if self.peers.behind else wait_ns
 
@@ -194,6 +200,8 @@ class Loop:
                 self.answers.setdefault(sender, []).append(answer)
         elif isinstance(record, records.SnapshotChunk) and sender in self.detector.peers:
             self._take_over(self.handover.chunk(record, self.now))
+        elif isinstance(record, records.Declined) and sender in self.detector.peers:
+            self.handover.declined(record, self.now)
 
     def _fire_timers(self) -> None:
         heap = self.timer_heap

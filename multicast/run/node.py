@@ -14,11 +14,11 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Self
 
-from shmcast.errors import DeadlineMissed, Incompatible, MessageTooLarge
+from shmcast.errors import DeadlineMissed, Incompatible
 from shmcast.multicast.protocols.registry import lookup
 from shmcast.multicast.run.api import Delivery, State
 from shmcast.multicast.run.config import ClusterConfig
-from shmcast.multicast.run.handover import SNAPSHOT_BYTES_MAX, Item, Restore, Take
+from shmcast.multicast.run.handover import Item, Restore, Take
 from shmcast.multicast.run.life import OwnLife
 from shmcast.multicast.run.loop import Loop, ticks_now
 from shmcast.multicast.run.recording import recorder
@@ -139,13 +139,7 @@ class Node:
             if state is not None:
                 state.restore(item.state)
             return
-        snapshot = b"" if state is None else state.snapshot()
-        if len(snapshot) > SNAPSHOT_BYTES_MAX:
-            raise MessageTooLarge(
-                f"{self.name}: a snapshot of {len(snapshot)} bytes; at most {SNAPSHOT_BYTES_MAX} "
-                "can be handed to a replica that comes back"
-            )
-        self._loop.handover.given.append((item, snapshot))
+        self._loop.handover.take(item, state)
 
     def _await(self, timeout: float | None) -> bool:
         """False: the node is closed. Looks again now and then: nobody waits without an end."""

@@ -31,6 +31,7 @@ CAPACITY = 32  # slots for each sender
 REQUEST_HEAD_BYTES = 64 << 10  # the most that a client's frame has besides its payload
 NS_PER_TICK = 1000
 SWEEP_TICKS = 1_000_000  # how often clients that died are looked for
+UNHURRIED_BYTES_MAX = 4 << 20  # on its way to one peer
 UNBORN_BYTES_MAX = 16 << 20
 
 
@@ -236,6 +237,13 @@ class Peers:
             if not outlet.is_behind:
                 self._late.discard(outlet)
         return moved
+
+    def room_for(self, process: ProcessId) -> bool:
+        """For what has no hurry; one that does not live takes everything."""
+        outlet = self._outlets.get(process)
+        if outlet is not None:
+            return outlet.backlog_bytes <= UNHURRIED_BYTES_MAX
+        return self._remote is None or self._remote.waiting_bytes(process) <= UNHURRIED_BYTES_MAX
 
     def has_room(self) -> bool:
         """False: what is on its way to a majority of some group must arrive first."""

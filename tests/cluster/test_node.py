@@ -23,6 +23,7 @@ from shmcast.multicast.run.inbox import SENDERS, Outlet, head_of, inbox_name, la
 from shmcast.multicast.run.life import OwnLife, path_of
 from shmcast.multicast.run.replica import EXIT_AGAIN
 from shmcast.multicast.run.supervisor import stop
+from shmcast.multicast.run.transfer import PATIENCE_DOUBLINGS
 from shmcast.multicast.run.transport import CLIENTS_FROM
 from shmcast.multicast.run.wire import Codec
 
@@ -215,13 +216,14 @@ def test_a_replica_that_nobody_gives_a_state_ends_with_one_clear_error() -> None
         "g1",
         enter=lambda marker: None,
         send=lambda to, data: None,
+        room_for=lambda to: True,
         put=lambda item: None,
         deliver=lambda request, place, dest: None,
     )
-    for now in range(12):
-        handover.tick(now * PATIENCE_TICKS)
+    for attempt in range(12):
+        handover.tick(attempt * PATIENCE_TICKS << PATIENCE_DOUBLINGS)
     with pytest.raises(NoQuorum, match=r"12 attempts.*start the cluster anew"):
-        handover.tick(12 * PATIENCE_TICKS)
+        handover.tick(12 * PATIENCE_TICKS << PATIENCE_DOUBLINGS)
 
 
 def test_clients_without_a_place_are_told_so_and_a_replica_always_finds_one(
