@@ -55,7 +55,7 @@ from shmcast.multicast.run.transport import CLIENTS_FROM
 from shmcast.multicast.run.wire import RECORDS, Codec, kind_of
 
 if TYPE_CHECKING:
-    from shmcast.multicast.traces.writer import TraceWriter
+    from shmcast.multicast.run.recording import Recorder
 
 NS_PER_TICK = 1000
 LATE_NS = 200_000  # while a peer is behind, its backlog is tried again after this; then doubled
@@ -80,7 +80,7 @@ class Loop:
         *,
         sink: Sink,
         accepting: Callable[[], bool],
-        trace: TraceWriter | None = None,
+        trace: Recorder | None = None,
     ) -> None:
         self.config, self.me, self.life = config, replica.proc, life
         self.sink, self.accepting, self.trace = sink, accepting, trace
@@ -216,6 +216,8 @@ class Loop:
     def _beat(self) -> None:
         self.next_beat = self.now + self.beat_ticks
         self.life.show_complete(self.handover.is_complete)
+        if self.trace is not None:
+            self.trace.look()
         for event in self.peers.look(self.now):
             self._handle(event)
         if self.is_member:

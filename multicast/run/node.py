@@ -59,7 +59,7 @@ class Node:
                 f"{self.name} has lived before, and {config.engine} knows no way back: stop the "
                 "whole cluster (shmcast down) and start it anew, or use wbcast"
             )
-        self.trace = recorder(config, self._replica.proc, incarnation)
+        self.trace = recorder(config, self._replica.proc, incarnation, self.name)
         sink = self._put if self._keep else self._pass
         return Loop(
             config,

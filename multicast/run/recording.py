@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from shmcast.multicast.checks.table import TIMED
 from shmcast.multicast.protocols.registry import lookup
+from shmcast.multicast.run.child import ABOUT_TRACE
 from shmcast.multicast.run.config import ClusterConfig
 
 if TYPE_CHECKING:
@@ -43,16 +45,65 @@ def run_info(config: ClusterConfig) -> RunInfo:
     )
 
 
-def recorder(config: ClusterConfig, process: int, incarnation: int = 0) -> TraceWriter | None:
-    """None: this cluster is not recorded. Parquet is brought in only where it is."""
+class Recorder:
+    """The record of one life. Whatever happens to it, what it records goes on: trouble is told on
+    stderr, where `shmcast status` finds it, and counted."""
+
+    def __init__(self, writer: TraceWriter, name: str) -> None:
+        self.event = writer.event
+        self._writer, self._name = writer, name
+        self._told = False
+        self._unseen = 0  # crashes of others that could not be put on record
+
+    @property
+    def lost(self) -> int:
+        return self._writer.lost + self._unseen
+
+    def witness_crash(self, process: int, incarnation: int) -> None:
+        try:
+            self._writer.witness_crash(process, incarnation)
+        except OSError as error:
+            self._unseen += 1
+            self._tell(error)
+
+    def look(self) -> None:
+        """Tells of events that could not be recorded, once."""
+        if self._writer.lost and not self._told:
+            self._tell(self._writer.failure or OSError("the disk does not keep up"))
+
+    def _tell(self, error: OSError) -> None:
+        if not self._told:
+            self._told = True
+            tell_of_trace(self._name, f"{self.lost} events are missing: {error}")
+
+    def close(self, orderly: bool = True) -> None:
+        try:
+            self._writer.close(orderly)
+        except OSError as error:  # TimeoutError is one
+            self._tell(error)
+
+
+def tell_of_trace(name: str, what: str) -> None:
+    print(f"{name}: {ABOUT_TRACE}: {what}", file=sys.stderr, flush=True)
+
+
+def recorder(
+    config: ClusterConfig, process: int, incarnation: int = 0, name: str = "client"
+) -> Recorder | None:
+    """None: this life is not recorded. Parquet is brought in only where it is."""
     if config.trace is None:
         return None
     from shmcast.multicast.traces.writer import TraceWriter
 
-    return TraceWriter(config.trace, run_info(config), process, incarnation)
+    try:
+        writer = TraceWriter(config.trace, run_info(config), process, incarnation)
+    except OSError as error:
+        tell_of_trace(name, f"life {incarnation} of process {process} is not recorded: {error}")
+        return None
+    return Recorder(writer, name)
 
 
-def end_of_client(trace: TraceWriter, client: int, *, gave_up: bool) -> None:
+def end_of_client(trace: Recorder, client: int, *, gave_up: bool) -> None:
     """One that leaves without waiting for its answer counts as one that crashed: whether its
     request is delivered is open, and no promise is broken either way."""
     if gave_up:

@@ -124,11 +124,11 @@ class Supervisor:
             with contextlib.suppress(BlockingIOError):
                 wake.recv(4096)
         for child in self.children:
-            links = dict(child.links)
+            before = dict(child.links), child.trace
             if child.output in ready and not child.read_output():
                 self._poll.unregister(child.output)
                 # Closed by a process that lives on: `reap` must not wait for more.
-            if child.links != links:
+            if (child.links, child.trace) != before:
                 self._write_state()
             if child.pidfd in ready:
                 self._on_death(child)
@@ -197,6 +197,7 @@ def _state_of(child: Child) -> dict[str, Any]:
         "failing": child.is_failing,
         "ended": child.ended,
         "links": child.links,
+        "trace": child.trace,
         "last_words": list(child.tail)[-3:] if child.ended else [],
     }
 

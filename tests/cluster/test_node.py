@@ -260,6 +260,30 @@ def test_clients_without_a_place_are_told_so_and_a_replica_always_finds_one(
             outlet.close()
 
 
+def test_a_record_that_cannot_be_written_ends_nobody(tmp_path: Path) -> None:
+    """With a full disk one kill ended every replica: each tried to put it on record."""
+    with replicas(tmp_path, "disk", groups=1) as cluster:
+        cluster.start_all()
+        traffic = Traffic(cluster, ["g1"])
+        traffic.wait_for(10)
+        cluster.wait_for_life("g1.c", 0)
+        recorded = cluster.trace / f"process={cluster.config.replica('g1.c').proc}"
+        wait_until(recorded.exists, "it records")
+        recorded.rename(tmp_path / "elsewhere")
+        recorded.touch()  # from here on nothing can be written there
+        cluster.kill("g1.c")
+        for name in ("g1.a", "g1.b"):
+            errors = cluster.processes[name].stderr
+            assert errors and f"{name}: trace: 1 events are missing: " in errors.readline()
+        cluster.start("g1.c")
+        errors = cluster.processes["g1.c"].stderr
+        assert errors and "g1.c: trace: life 1 of process 2 is not recorded" in errors.readline()
+        cluster.wait_for_life("g1.c", 1)
+        traffic.wait_for(10)
+        traffic.stop()
+        assert cluster.stop_all() == [0, 0, 0]
+
+
 SILENT_CLIENT = """
 client = shmcast.Cluster.load(args[0]).client()
 client.multicast(b"first", ["g1"], timeout=60)

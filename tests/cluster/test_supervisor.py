@@ -50,6 +50,7 @@ if sys.argv[1] == "g1.a":
     print("g1.a: link with g2.a: another cluster.toml")
     print("g1.a: link with g2.a: well again", flush=True)
 if sys.argv[1] == "g1.b":
+    print("g1.b: trace: 7 events are missing: disk full")
     print("g1.b: link with g2.a: another cluster.toml", flush=True)
 signal.pause()
 """
@@ -131,6 +132,7 @@ def test_what_is_wrong_with_a_link_is_shown_by_status(
     wait_until(lambda: replicas(config)["g1.b"]["links"], "it is on record")
     shown = CliRunner().invoke(app, ["status", str(config.path)])
     assert "g1.b: link with g2.a: another cluster.toml" in shown.stderr
+    assert "g1.b: its record is not whole: 7 events are missing: disk full" in shown.stderr
     assert replicas(config)["g1.a"]["links"] == {}
 
 

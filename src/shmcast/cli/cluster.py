@@ -127,6 +127,7 @@ def _replica_status(name: str, known: dict[str, Any]) -> dict[str, Any]:
         "starts": known.get("starts", 0),
         "ended": known.get("ended") or None,
         "last_words": known.get("last_words", []),
+        "trace": str(known.get("trace") or ""),
         "links": dict(links) if isinstance(links := known.get("links"), dict) else {},
     }
 
@@ -162,6 +163,8 @@ def _print(found: dict[str, Any]) -> None:
     for one in found["replicas"]:
         if one["state"] == "failing":
             complain(f"{one['name']} keeps failing: {' / '.join(one['last_words'])}")
+        if one["trace"]:
+            complain(f"{one['name']}: its record is not whole: {one['trace']}")
         for peer, what in one["links"].items():
             complain(f"{one['name']}: link with {peer}: {what}")
     if found["same_file"] is False:
