@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 import time
 
-from shmcast.errors import DeadlineMissed
+from shmcast.errors import Corrupt, DeadlineMissed
 from shmcast.multicast.protocols.core import ProcessId
 from shmcast.multicast.run.child import ABOUT_LINK, WELL
 from shmcast.multicast.run.config import ClusterConfig
@@ -49,6 +49,9 @@ class Hosts:
         self._tell()
         if self.links.error is not None:
             raise self.links.error
+        if self.links.unread is not None:
+            reader, why = self.links.unread
+            raise Corrupt(f"{self._names[reader]} cannot read what this replica sends: {why}")
         if self.links.alone:
             raise DeadlineMissed(
                 "this replica was cut off from a majority for so long that what it had for them "
@@ -85,8 +88,9 @@ class Hosts:
     def stuffed(self) -> list[ProcessId]:
         return self.links.stuffed()
 
-    def cut_off(self, process: ProcessId) -> None:
-        self.links.cut_off(process)
+    def refuse(self, process: ProcessId, why: str) -> None:
+        """It is told, and ends: what it sends cannot be read."""
+        self.links.refuse(process, why)
 
     def close(self) -> None:
         self.links.close()

@@ -17,6 +17,7 @@ that past, is not heard, and finds in everybody's Hello which life of it is know
     Ack      receiver → sender   after a batch; `gap`: something before it is missing
     Cut      sender → receiver   I had to drop frames: this pair of lives is over
     Refused  receiver → sender   why I do not listen: another version or cluster
+    Unread   receiver → sender   what you sent is no frame: this life of yours is over
 """
 
 from __future__ import annotations
@@ -88,7 +89,13 @@ class Refused(_Record, tag=6, frozen=True):
     why: Text
 
 
-Record: TypeAlias = Hello | Welcome | Data | Ack | Cut | Refused
+class Unread(_Record, tag=7, frozen=True):
+    life: Natural
+    to_life: Natural
+    why: Text
+
+
+Record: TypeAlias = Hello | Welcome | Data | Ack | Cut | Refused | Unread
 
 
 def life_of(number: int, birth: int) -> int:
@@ -243,6 +250,7 @@ class Incoming:
     known: int = -1  # its last life, as far as anybody has told us
     expected: int = 0
     cut: bool = False
+    unread: str = ""  # why nothing more is taken from this life of it
     parts: list[bytes] = field(default_factory=list)  # of the frame that is coming
     parts_bytes: int = 0
 
@@ -251,7 +259,7 @@ class Incoming:
             return None  # a life that is over, or one that has forgotten it: it must not be heard
         if hello.life != self.from_life:
             self.known = self.from_life = hello.life
-            self.expected, self.cut = 0, False
+            self.expected, self.cut, self.unread = 0, False, ""
             self._begin_frame()
         return Welcome(self.life, hello.life, self.expected, hello.sent_ns, came_ns, now_ns)
 
@@ -261,7 +269,9 @@ class Incoming:
             self.known = life
 
     def is_next(self, data: Data) -> bool:
-        return not self.cut and self._is_ours(data) and data.seq == self.expected
+        return (
+            not self.cut and not self.unread and self._is_ours(data) and data.seq == self.expected
+        )
 
     def leaves_a_gap(self, data: Data) -> bool:
         return self._is_ours(data) and data.seq > self.expected

@@ -31,7 +31,17 @@ from shmcast.multicast.protocols.core import ProcessId
 from shmcast.multicast.run import link
 from shmcast.multicast.run.config import ClusterConfig, Replica
 from shmcast.multicast.run.keys import key_pair, public_key
-from shmcast.multicast.run.link import Ack, Cut, Data, Hello, Incoming, Outgoing, Refused, Welcome
+from shmcast.multicast.run.link import (
+    Ack,
+    Cut,
+    Data,
+    Hello,
+    Incoming,
+    Outgoing,
+    Refused,
+    Unread,
+    Welcome,
+)
 from shmcast.multicast.run.reach import leaves_majorities
 from shmcast.multicast.run.wire import FRAME_BYTES_MAX, VERSION
 from shmcast.realtime.clock import ClockBroken, Interval, RemoteClock
@@ -45,6 +55,7 @@ SILENCE_NS_MAX = 8_000_000_000  # a slow host, too, gets through a handshake by 
 HANDSHAKE_SHARE = 2  # of that time: who has not shown its key in half of it is disconnected
 DRIFT_PPB = 100_000
 BATCH = 256  # parts taken from one socket before the others have their turn
+_WHY_MAX = 300
 _ZAP = "inproc://zeromq.zap.01"
 
 Arrived = Callable[[ProcessId, bytes], "bool | None"]
@@ -129,6 +140,7 @@ class Links:
         self.outlived: int | None = None  # the number of a life of ours that others remember
         self._topology = config.topology
         self.alone = False  # so much was dropped that a group would lose its majority: our fault
+        self.unread: tuple[ProcessId, str] | None = None  # who cannot read what we send, and why
         self.arrived, self.lost = arrived, lost
         self.refused_connections = 0
         self._heartbeat_ns = heartbeat_ns
@@ -209,6 +221,10 @@ class Links:
     def cut_off(self, process: ProcessId) -> None:
         """Nothing more is taken from this life of it."""
         self._peers[process].into.cut = True
+
+    def refuse(self, process: ProcessId, why: str) -> None:
+        """The same, and it is told: it is the one that ends."""
+        self._peers[process].into.unread = why[:_WHY_MAX] or "no frame of ours"
 
     @property
     def missed(self) -> list[ProcessId]:
@@ -417,6 +433,9 @@ class Links:
             case Ack():
                 peer.heard_ns = now
                 self._send_all(peer, peer.out.on_ack(record))
+            case Unread(life, to_life, why):
+                if (life, to_life) == (peer.out.to_life, self.life):
+                    self.unread = peer.process, why
             case Refused(version, why):
                 peer.error = f"refused by process {peer.process} (version {version}): {why}"
             case _:
@@ -493,6 +512,9 @@ class Links:
         welcome = peer.into.on_hello(hello, came, time.monotonic_ns())
         if welcome is None:
             return  # it finds in our Hello which life of it we know
+        if peer.into.unread:
+            self._reply(route, Unread(self.life, hello.life, peer.into.unread))
+            return  # and it is not heard: whoever counts on it must look elsewhere
         before = peer.out.to_life
         peer.out.meet(hello.life)
         self._note_rebirth(peer, before)
@@ -515,8 +537,8 @@ class Links:
         elif peer.into.is_next(head):
             try:
                 whole = peer.into.whole(data, FRAME_BYTES_MAX)
-            except Corrupt:
-                peer.into.cut = True
+            except Corrupt as error:
+                self.refuse(peer.process, str(error))
                 raise
             if whole is None or self.arrived(peer.process, whole) is not False:
                 peer.into.took(data)

@@ -44,6 +44,7 @@ from shmcast.multicast.run import records
 from shmcast.multicast.run.api import Delivery, Place
 from shmcast.multicast.run.config import ClusterConfig, Replica
 from shmcast.multicast.run.detector import Detector
+from shmcast.multicast.run.edge import Edge
 from shmcast.multicast.run.front import Front, place_of
 from shmcast.multicast.run.handover import Handover, Item
 from shmcast.multicast.run.life import OwnLife
@@ -91,6 +92,7 @@ class Loop:
         options = for_messages_of(config.options, config.message_size)
         self.machine = machine_of(config.engine, self.me, topology, options)
         self.codec = Codec(config.engine, topology)
+        self.edge = Edge(self.machine)
         self.detector = Detector(topology, self.me, config.options["suspect_ticks"], self.now)
         self.front = Front(topology, self.me, self.detector.group, life.incarnation)
         self.sessions = Sessions()
@@ -182,13 +184,14 @@ class Loop:
                     self._record(sender, record)
             elif sender in self.detector.peers:
                 for wire in self.codec.decode(data):
+                    self.edge.check(wire)
                     self._handle(Receive(wire, sender))
             else:
                 raise Corrupt(f"{sender} is no replica, and speaks like one")
-        except (Corrupt, Incompatible):
+        except (Corrupt, Incompatible) as error:
             # What it said is lost to us: from here on it must not count on our having heard it.
             self.refused += 1
-            self.peers.cut_off(sender)
+            self.peers.cut_off(sender, str(error))
 
     def _record(self, sender: ProcessId, record: records.Record) -> None:
         if isinstance(record, records.Request) and sender == record.client >= CLIENTS_FROM:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from shmcast.errors import Corrupt, DeadlineMissed
+from shmcast.errors import Corrupt, DeadlineMissed, Incompatible
 from shmcast.multicast.protocols.core import Event, LocalTime, ProcessId
 from shmcast.multicast.run.config import ClusterConfig
 from shmcast.multicast.run.detector import Detector, Leadership
@@ -48,6 +48,14 @@ class Peers:
         self.config, self.me, self.own, self.detector = config, me, life, detector
         self._crashed = crashed
         self._buried: dict[ProcessId, int] = {}  # the last life that is known to be over
+        here = config.replicas[me].host
+        self._local = {
+            r.proc: PeerLife(config, r.proc)
+            for r in config.replicas
+            if r.proc != me and r.host == here
+        }
+        for peer in self._local.values():
+            peer.refuse_another_release()
         incarnation = life.incarnation
         if incarnation:
             remove_inbox(inbox_name(config.name, me, incarnation - 1))
@@ -60,12 +68,6 @@ class Peers:
             client_bytes_max=config.message_size + REQUEST_HEAD_BYTES,
         )
         self._head = head_of(me, incarnation)
-        here = config.replicas[me].host
-        self._local = {
-            r.proc: PeerLife(config, r.proc)
-            for r in config.replicas
-            if r.proc != me and r.host == here
-        }
         self._beats: dict[ProcessId, int] = {}
         self._lives: dict[ProcessId, int] = {}  # whose inbox an outlet leads to
         self._outlets: dict[ProcessId, Outlet] = {}
@@ -216,7 +218,7 @@ class Peers:
         """Its first life is over before it began: it will come as one that missed something."""
         try:
             OwnLife(self.config, process).close()
-        except (FileExistsError, Corrupt):
+        except (FileExistsError, Corrupt, Incompatible):
             return  # it is being born right now, or cannot be
         del self._unborn[process]
 
@@ -253,9 +255,10 @@ class Peers:
             stuffed.update(self._remote.stuffed())
         return not stuffed or leaves_majorities(self.config.topology, stuffed)
 
-    def cut_off(self, process: ProcessId) -> None:
+    def cut_off(self, process: ProcessId, why: str) -> None:
+        """What it sent cannot be read: it must not count on our having heard it, and ends."""
         if self._remote is not None and process in self._remote:
-            self._remote.cut_off(process)
+            self._remote.refuse(process, why)
         for outlets in (self._outlets, self._clients):
             if process in outlets:
                 outlets[process].cut_off()

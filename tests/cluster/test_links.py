@@ -330,6 +330,36 @@ def test_another_hosts_key_does_not_make_a_process(pair: Pair) -> None:
     context.destroy(linger=0)
 
 
+def test_a_sender_of_what_nobody_can_read_is_told_and_the_reader_goes_on(pair: Pair) -> None:
+    """The reader ended: one replica of another release took down all others."""
+    alpha, beta = pair.start(0), pair.start(1)
+    send_all(alpha, 1, frames(0, 5))
+    expect(pair, 1, frames(0, 5))
+    beta.refuse(0, "no frame of ours")
+    wait_until(lambda: alpha.unread is not None, "the sender knows")
+    assert alpha.unread == (1, "no frame of ours")
+    send_all(beta, 0, frames(0, 5))
+    expect(pair, 0, frames(0, 5))
+    assert beta.missed == []
+    alpha.close(timeout=0)
+    again = pair.start(0, life=1)
+    send_all(again, 1, frames(5, 9))
+    expect(pair, 1, frames(0, 9))
+
+
+def test_another_wire_version_is_refused_before_a_frame_is_read(pair: Pair) -> None:
+    alpha = pair.start(0)
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    one = dealer(pair, context, "beta")
+    one.send(link.encode(link.Hello(1, 0, pair.config.fingerprint, 0, wire=99)))
+    wait_until(lambda: "wire version 99 meets" in alpha.status()[1].error, "alpha says it")
+    assert one.poll(30_000)
+    answer = link.decode(one.recv())
+    assert isinstance(answer, link.Refused) and "same release" in answer.why
+    assert alpha.status()[1].life is None
+    context.destroy(linger=0)
+
+
 def test_another_version_is_told_to_both_sides(pair: Pair) -> None:
     alpha = pair.start(0)
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()

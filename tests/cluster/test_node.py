@@ -11,7 +11,7 @@ import pytest
 from cluster.replicas import replicas
 from cluster.traffic import Traffic, judged
 from helpers import SHM, Child, wait_until
-from shmcast.errors import DeadlineMissed, MailboxFull, MessageTooLarge, NoQuorum
+from shmcast.errors import DeadlineMissed, Incompatible, MailboxFull, MessageTooLarge, NoQuorum
 from shmcast.mailbox.faults import kill_copy
 from shmcast.mailbox.mailbox import Mailbox
 from shmcast.multicast.protocols.core import Message, MessageId
@@ -333,6 +333,30 @@ def test_a_damaged_record_of_lives_is_refused_and_down_removes_it(
         life = OwnLife(cluster.config, 0)
         assert life.incarnation == 0
         life.close()
+
+
+@pytest.mark.parametrize(
+    ("at", "what"), [(7, b"9"), (8, b"\x63")], ids=["another form", "another wire version"]
+)
+def test_a_newcomer_of_another_release_ends_itself_and_nobody_else(
+    tmp_path: Path, at: int, what: bytes
+) -> None:
+    """Each cut the other off, and the old ones were the majority."""
+    with replicas(tmp_path, "release", groups=1) as cluster:
+        old = OwnLife(cluster.config, 1)
+        old.beat(1, 0, 0)
+        path = path_of(cluster.config, 1)
+        record = bytearray(path.read_bytes())
+        record[at : at + 1] = what
+        path.write_bytes(record)
+        cluster.start("g1.a")
+        process = cluster.processes["g1.a"]
+        assert process.wait(60) == EXIT_AGAIN
+        assert process.stderr and "another release of shmcast (" in process.stderr.read()
+        assert path.read_bytes() == bytes(record)
+        old.close(orderly=False)
+        with pytest.raises(Incompatible, match="end the whole cluster with that release"):
+            OwnLife(cluster.config, 1)
 
 
 def test_the_record_of_a_life_counts_on_and_belongs_to_one(tmp_path: Path) -> None:
