@@ -1,8 +1,9 @@
 """One direction between one life of a process and one of another: FIFO, nothing lost or doubled.
 
 Pure: no socket, no clock. The sender numbers its frames and keeps each until the receiver has
-said that it came; after a gap, or when an acknowledgement stands still for a whole heartbeat, it
-sends again from the first one missing. What is kept is bounded: a sender that would have to drop
+said that it came; after a gap, or when the answer to a Hello shows that frames which left before
+that Hello did not come, it sends again from the first one missing, fewer each time that this does
+not help. What is kept is bounded: a sender that would have to drop
 a frame cuts the link instead. A cut link stays cut until one of the two lives has ended, and both
 sides know it; or, if it would cut off more than a minority, its own life ends, and nobody is told
 (links.py). A gap is never silent. A long frame travels in pieces, numbered one by one.
@@ -34,6 +35,7 @@ from shmcast.errors import Corrupt, Incompatible
 
 LINK_VERSION = 3
 WINDOW = 1024  # frames on their way at once: the rest follows with the acknowledgements
+SHRINKS = 8  # so many times, when frames have to be sent again
 BIRTH_BITS = 32
 KNOWN_MAX = 4096  # processes that a Hello may speak of
 
@@ -157,7 +159,9 @@ class Outgoing:
     kept: deque[bytes] = field(default_factory=deque)
     kept_bytes: int = 0
     sent: int = 0  # the first that is not on its way
-    stands_still: bool = False  # nothing was acknowledged since the last Welcome
+    window: int = WINDOW  # smaller while the peer has no room, or the network loses much
+    marked: int = 0  # what was sent when the Hello of `mark_ns` left; the answer must show it
+    mark_ns: int = -1
     repaired: int = -1  # the gap that was filled last
 
     @property
@@ -187,10 +191,18 @@ class Outgoing:
             self.meet(welcome.life)
             return []
         self._acknowledged(welcome.expected)
-        if self.stands_still:
-            return self.again()
-        self.stands_still = True
-        return self._fill()
+        if self.mark_ns < 0 or welcome.hello_ns < self.mark_ns:
+            return self._fill()
+        self.mark_ns = -1
+        if self.first >= self.marked:
+            return self._fill()
+        self.window = max(1, self.window // SHRINKS)
+        return self.again()
+
+    def hello_left(self, now_ns: int) -> None:
+        """A Hello goes behind all that was sent: its answer shows whether that came."""
+        if self.mark_ns < 0 and self.sent > self.first:
+            self.marked, self.mark_ns = self.sent, now_ns
 
     def meet(self, life: int) -> None:
         """The peer shows itself in this life. What we answer to it must not be taken for what was
@@ -216,7 +228,7 @@ class Outgoing:
         """Everything that the window has room for."""
         if self.to_life is None:
             return []
-        begin, end = self.sent, min(self.next, self.first + WINDOW)
+        begin, end = self.sent, min(self.next, self.first + self.window)
         if end <= begin:
             return []
         self.sent = end
@@ -228,7 +240,7 @@ class Outgoing:
         if expected > self.next:
             return  # what was never sent: whatever it means, it is not about us
         if expected > self.first:
-            self.stands_still = False
+            self.window = min(2 * self.window, WINDOW)
         while self.first < expected:
             self.kept_bytes -= len(self.kept.popleft())
             self.first += 1
@@ -238,7 +250,7 @@ class Outgoing:
         self.first = self.sent = self.next
         self.kept.clear()
         self.kept_bytes = 0
-        self.stands_still, self.repaired = False, -1
+        self.window, self.mark_ns, self.repaired = WINDOW, -1, -1
 
 
 @dataclass(slots=True)

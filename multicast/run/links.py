@@ -103,6 +103,7 @@ class _Peer:
     told_cut: bool = False
     owes_ack: bool = False
     gap: bool = False
+    full: bool = False  # we had no room for its next frame: what follows is no gap
     interval: Interval | None = None
     waiting: deque[bytes] = field(default_factory=deque)  # handed over by send(), not taken yet
     waiting_bytes: int = 0
@@ -379,7 +380,8 @@ class Links:
         for peer in everyone:
             now = time.monotonic_ns()
             hello = Hello(self.me, self.life, self.cluster, now, *self._shows, VERSION, known)
-            self._put(peer, [link.encode(hello)])
+            if self._put(peer, [link.encode(hello)]):
+                peer.out.hello_left(now)
             if peer.told_cut and peer.out.to_life is not None:
                 self._put(peer, [link.encode(Cut(self.life, peer.out.to_life))])
 
@@ -533,14 +535,15 @@ class Links:
     def _data(self, peer: _Peer, head: Data, data: bytes) -> None:
         peer.owes_ack = True
         if peer.into.leaves_a_gap(head):
-            peer.gap = True
+            peer.gap = not peer.full
         elif peer.into.is_next(head):
             try:
                 whole = peer.into.whole(data, FRAME_BYTES_MAX)
             except Corrupt as error:
                 self.refuse(peer.process, str(error))
                 raise
-            if whole is None or self.arrived(peer.process, whole) is not False:
+            peer.full = whole is not None and self.arrived(peer.process, whole) is False
+            if not peer.full:
                 peer.into.took(data)
 
     def _refuse(self, route: bytes, key: bytes, why: str) -> None:

@@ -28,6 +28,7 @@ class World:
         self.into = Incoming(LIFE)
         self.there: deque[tuple[Hello | Data | Cut, bytes]] = deque()
         self.back: deque[Welcome | Ack] = deque()
+        self.now = 0
         self.pushed: list[bytes] = []  # to the receiver's present life, as the sender knows it
         self.got: list[bytes] = []  # by the receiver's present life, of the sender's present one
 
@@ -37,7 +38,9 @@ class World:
         self.there += self.out.push(*link.pieces_of(data, PIECE_BYTES))
 
     def heartbeat(self) -> None:
-        self.there.append((Hello(1, self.out.life, "c", 0), b""))
+        self.now += 1
+        self.there.append((Hello(1, self.out.life, "c", self.now), b""))
+        self.out.hello_left(self.now)
         if self.out.cut and self.out.to_life is not None:
             self.there.append((Cut(self.out.life, self.out.to_life), b""))
 
@@ -277,3 +280,41 @@ def test_a_life_that_others_have_met_ends_the_one_before() -> None:
     into.learn(NEXT)
     assert into.on_hello(Hello(1, LIFE, "c", 0), 0, 0) is None
     assert into.on_hello(Hello(1, NEXT, "c", 0), 0, 0) is not None
+
+
+def a_link() -> Outgoing:
+    out = Outgoing(LIFE, 10_000, 1 << 20)
+    out.on_welcome(Welcome(NEXT, LIFE, 0, 0, 0, 0))
+    return out
+
+
+def test_a_frame_on_a_long_way_is_sent_once() -> None:
+    """At every heartbeat it was sent again, twelve times in 100 ms."""
+    out = a_link()
+    assert len(out.push(b"frame")) == 1
+    for now in range(10, 20):
+        out.hello_left(now)
+        assert out.on_welcome(Welcome(NEXT, LIFE, 0, now - 10, 0, 0)) == []  # to an earlier Hello
+    assert out.on_ack(Ack(NEXT, LIFE, 1, False)) == []
+    assert out.on_welcome(Welcome(NEXT, LIFE, 1, 10, 0, 0)) == []
+
+
+def test_a_frame_that_the_next_hello_overtook_is_sent_again() -> None:
+    out = a_link()
+    out.push(b"frame")
+    out.hello_left(10)
+    assert len(out.on_welcome(Welcome(NEXT, LIFE, 0, 11, 0, 0))) == 1
+
+
+def test_a_peer_without_room_is_asked_with_fewer_and_fewer_frames() -> None:
+    """It got the whole window again, at every heartbeat."""
+    out = a_link()
+    for _ in range(link.WINDOW):
+        out.push(b"frame")
+    sent = []
+    for now in range(1, 6):
+        out.hello_left(now)
+        sent.append(len(out.on_welcome(Welcome(NEXT, LIFE, 0, now, 0, 0))))
+    assert sent == [128, 16, 2, 1, 1]
+    more = [len(out.on_ack(Ack(NEXT, LIFE, expected, False))) for expected in (1, 3, 7)]
+    assert more == [2, 4, 8]
