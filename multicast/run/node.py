@@ -1,8 +1,9 @@
 """This process as a replica: the event loop in a thread of its own, deliveries for the application.
 
 The loop must go on while the application computes, or the others would take this replica for dead.
-What is delivered waits in a queue. A long queue closes the door to new requests here; one that is
-longer than `QUEUE_MAX` ends this life: it could only be served by forgetting how much memory there
+What is delivered waits in a queue. A long queue closes the door to new requests here (clients are
+told Busy, and ask again until their deadlines); one that is longer than `QUEUE_MAX`, or holds more
+than `QUEUE_BYTES_MAX`, ends this life: it could only be served by forgetting how much memory there
 is.
 """
 
@@ -25,8 +26,14 @@ from shmcast.multicast.run.recording import recorder
 
 QUEUE_LONG = 10_000
 QUEUE_MAX = 1_000_000
+QUEUE_BYTES_LONG = 64 << 20  # of payloads
+QUEUE_BYTES_MAX = 512 << 20
 CLOSE_TIMEOUT_S = 10.0
 LEAVE_TICKS = 5_000_000  # after which it ends without an answer
+
+
+def _bytes_of(item: Item) -> int:
+    return len(item.payload) if isinstance(item, Delivery) else 0
 
 
 class Node:
@@ -39,6 +46,8 @@ class Node:
         self._replica = config.replica(name)
         self._keep = keep
         self._queue: deque[Item] = deque()
+        self._put_bytes = 0  # ever; each of the two belongs to one thread
+        self._taken_bytes = 0
         self._changed = threading.Condition()
         self._waiting = False
         self._closing = False
@@ -99,15 +108,21 @@ class Node:
             self._act(item)
 
     def _put(self, item: Item) -> None:
-        if len(self._queue) >= QUEUE_MAX:
+        if len(self._queue) >= QUEUE_MAX or self._waiting_bytes > QUEUE_BYTES_MAX:
             raise DeadlineMissed(
-                f"{self.name}: {QUEUE_MAX} deliveries wait for the application: take them faster, "
-                "or start fewer clients; start this replica again"
+                f"{self.name}: {len(self._queue)} deliveries of {self._waiting_bytes} bytes wait "
+                "for the application: take them faster, or start fewer clients; start this replica "
+                "again"
             )
+        self._put_bytes += _bytes_of(item)
         self._queue.append(item)
 
+    @property
+    def _waiting_bytes(self) -> int:
+        return self._put_bytes - self._taken_bytes
+
     def _keeps_up(self) -> bool:
-        return len(self._queue) < QUEUE_LONG
+        return len(self._queue) < QUEUE_LONG and self._waiting_bytes < QUEUE_BYTES_LONG
 
     def _wake(self) -> None:
         with self._changed:
@@ -126,6 +141,7 @@ class Node:
                 if not self._await(timeout):
                     return
                 continue
+            self._taken_bytes += _bytes_of(item)
             if isinstance(item, Delivery):
                 if optimistic or not item.optimistic:
                     yield item
