@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from shmcast.multicast.traces.run_info import RunInfo
     from shmcast.multicast.traces.writer import TraceWriter
 
+ORDERED = "ordered"  # at the client: it was told; pipeline/latency.py measures up to here
 _PROMISES = (
     "multicast-validity",
     "uniform-agreement",

@@ -45,8 +45,10 @@ class Supervisor:
         *,
         command: CommandOf = replica_command,
         say: Callable[[str, str], None] = lambda name, text: None,
+        new: bool = False,
     ) -> None:
-        self.config, self.host, self._say = config, host, say
+        """`new`: on several hosts, too, what was before is forgotten."""
+        self.config, self.host, self._say, self._new = config, host, say, new
         self.directory = RunDirectory(config, host)
         self.children = [Child(r, command(config, r), say) for r in config.on_host(host)]
         self._stopping = False
@@ -73,7 +75,7 @@ class Supervisor:
         return True
 
     def _begin_anew(self) -> None:
-        if forget_lives(self.config):
+        if forget_lives(self.config, new=self._new):
             remove_segments(self.config)
             if aside := set_trace_aside(self.config):
                 self._say(self.config.name, f"the record of the run before is in {aside}")
