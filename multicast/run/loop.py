@@ -344,7 +344,12 @@ class Loop:
         return found
 
     def _send_all(self) -> None:
+        """Answers first: a client waits for its own, and nobody for what follows a delivery."""
         peers = self.peers
+        if self.answers:
+            answers, self.answers = self.answers, {}
+            for client, given in answers.items():
+                peers.answer(client, records.encode(given))
         if self.outgoing:
             outgoing, self.outgoing = self.outgoing, {}
             encoded: dict[tuple[int, ...], list[bytes]] = {}
@@ -355,10 +360,6 @@ class Loop:
                     frames = encoded[same] = self.codec.frames(wires)
                 for data in frames:
                     peers.send(to, data)
-        if self.answers:
-            answers, self.answers = self.answers, {}
-            for client, given in answers.items():
-                peers.answer(client, records.encode(given))
         self.late_ns = LATE_NS if peers.flush() else min(2 * self.late_ns, LATE_NS_MAX)
 
     def close(self) -> None:

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from shmcast.multicast.protocols.core import Message, MessageId
 from shmcast.multicast.protocols.topology import Topology
+from shmcast.multicast.protocols.wbcast_wire import MulticastMsg
 from shmcast.multicast.run import inbox
 from shmcast.multicast.run.cluster import Cluster
 from shmcast.multicast.run.life import OwnLife, path_of
 from shmcast.multicast.run.loop import LATE_NS, LATE_NS_MAX, Loop
 from shmcast.multicast.run.reach import leaves_majorities
+from shmcast.multicast.run.records import Reply
 
 FILE = """
 [cluster]
@@ -94,3 +97,16 @@ def test_a_peer_that_is_behind_is_looked_at_more_and_more_seldom(
         loop.next_beat = loop.now + 1_000_000
         loop.turn()
     assert loop.late_ns == LATE_NS_MAX
+
+
+def test_answers_leave_before_what_other_replicas_may_wait_for(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client waited until its delivery had been told to everybody else."""
+    left: list[str] = []
+    monkeypatch.setattr(loop.peers, "send", lambda to, data: left.append("replica"))
+    monkeypatch.setattr(loop.peers, "answer", lambda client, data: left.append("client"))
+    loop.outgoing[1] = [MulticastMsg(Message(MessageId(0, 1), (0,), b""))]
+    loop.answers[7] = [Reply(7, 1, 1, 0)]
+    loop._send_all()
+    assert left == ["client", "replica"]
