@@ -52,6 +52,7 @@ BYTES_MAX = 64 << 20  # and one frame
 PIECE_BYTES = 1 << 20  # a frame travels in such: no heartbeat waits long behind one
 SILENCE_NS = 2_000_000_000  # a DEALER that brought nothing for so long is replaced; then doubled
 SILENCE_NS_MAX = 8_000_000_000  # a slow host, too, gets through a handshake by then
+UNANSWERED_NS = 10_000_000_000  # after which a silent peer is complained of
 HANDSHAKE_SHARE = 2  # of that time: who has not shown its key in half of it is disconnected
 DRIFT_PPB = 100_000
 BATCH = 256  # parts taken from one socket before the others have their turn
@@ -129,6 +130,7 @@ class Links:
         addresses: Mapping[ProcessId, str] | None = None,
         bytes_max: int = BYTES_MAX,
         heartbeat_ns: int = HEARTBEAT_NS,
+        unanswered_ns: int = UNANSWERED_NS,
     ) -> None:
         """`lost` is told of a peer that must be suspected: its life changed, or its link is cut.
         `addresses` ("tcp://host:port") go before those of the configuration."""
@@ -144,7 +146,8 @@ class Links:
         self.unread: tuple[ProcessId, str] | None = None  # who cannot read what we send, and why
         self.arrived, self.lost = arrived, lost
         self.refused_connections = 0
-        self._heartbeat_ns = heartbeat_ns
+        self._heartbeat_ns, self._unanswered_ns = heartbeat_ns, unanswered_ns
+        self._began_ns = time.monotonic_ns()
         self._shows = (0, -1)
         self.error: BaseException | None = None  # what ended the thread
         self._keys = key_pair(config.keys, mine.host)
@@ -261,13 +264,24 @@ class Links:
 
     def complaints(self) -> dict[ProcessId | None, str]:
         """What is wrong with whom; None: somebody without a key of this cluster."""
-        found: dict[ProcessId | None, str] = {p.process: p.error for p in self._peers.values()}
+        silent_since = time.monotonic_ns() - self._unanswered_ns
+        found: dict[ProcessId | None, str] = {}
+        for p in self._peers.values():
+            is_silent = (p.heard_ns or self._began_ns) < silent_since
+            found[p.process] = p.error or (self._about_silence(p) if is_silent else "")
         if self.refused_connections:
             found[None] = (
                 "connections with a key that no host of this cluster has: copy the .public files "
                 "of `shmcast keys` to every host"
             )
         return {process: text for process, text in found.items() if text}
+
+    def _about_silence(self, peer: _Peer) -> str:
+        """libzmq does not say why nobody answers; who was refused is not told either."""
+        return (
+            f"no word from {peer.address}: it is down or cut off, or it does not know the key of "
+            "this host, or this host does not know its key: compare the .public files of both"
+        )
 
     # The thread --------------------------------------------------------------------------------
 

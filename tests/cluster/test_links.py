@@ -320,6 +320,18 @@ def test_connections_that_say_nothing_are_closed(pair: Pair) -> None:
         one.close()
 
 
+@pytest.mark.parametrize("wrong", ["alpha", "beta"])
+def test_a_host_with_a_wrong_key_is_told_so_itself(pair: Pair, wrong: str) -> None:
+    """Only the others complained, of a stranger; where the mistake was nobody said a word."""
+    beta = pair.start(1)
+    for kind in (".public", ".secret") if wrong == "alpha" else (".public",):
+        (pair.keys / f"{wrong}{kind}").write_bytes((pair.keys / f"stranger{kind}").read_bytes())
+    alpha = pair.start(0, unanswered_ns=1)
+    wait_until(lambda: "compare the .public files" in alpha.complaints().get(1, ""), "it says so")
+    if wrong == "alpha":
+        wait_until(lambda: None in beta.complaints(), "and so does the other side")
+
+
 def test_another_hosts_key_does_not_make_a_process(pair: Pair) -> None:
     """beta's key, but it says that it is process 0 or 7."""
     alpha = pair.start(0)
