@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from shmcast.multicast.traces.writer import TraceWriter
 
 ORDERED = "ordered"  # at the client: it was told; pipeline/latency.py measures up to here
+NS_PER_TICK = 1000
 _PROMISES = (
     "multicast-validity",
     "uniform-agreement",
@@ -27,8 +28,8 @@ _PROMISES = (
 
 
 def run_info(config: ClusterConfig) -> RunInfo:
-    """Genuineness is left out: transmissions are not recorded; and so is what needs a time bound:
-    none is stated for a machine that others use too."""
+    """Genuineness is left out: transmissions are not recorded. No engine promises a time where
+    others use the machine, too: a run is judged by Δ if the file states one (`bound_ms`)."""
     from shmcast.multicast.traces.run_info import RunInfo
 
     promises: tuple[str, ...] = _PROMISES
@@ -36,12 +37,16 @@ def run_info(config: ClusterConfig) -> RunInfo:
         promised = lookup(config.engine).promises
         left_out = {"genuineness", "termination", *TIMED}
         promises = tuple(p for p in promised if p not in left_out)
+    bound_ns = config.options.get("bound_ticks", 0) * NS_PER_TICK
+    if bound_ns:
+        promises = (*promises, "real-time")
     return RunInfo(
         run=config.name,
         protocol=config.engine,
         groups=config.topology.groups,
         names={replica.proc: replica.name for replica in config.replicas},
         promises=promises,
+        bound_ns=bound_ns or None,
         started=datetime.now(UTC).isoformat(timespec="seconds"),
     )
 

@@ -14,6 +14,7 @@ from helpers import SHM, Child, wait_until
 from shmcast.errors import DeadlineMissed, Incompatible, MailboxFull, MessageTooLarge, NoQuorum
 from shmcast.mailbox.faults import kill_copy
 from shmcast.mailbox.mailbox import Mailbox
+from shmcast.multicast.checks.verdict import Outcome
 from shmcast.multicast.protocols.core import Message, MessageId
 from shmcast.multicast.protocols.topology import Topology
 from shmcast.multicast.protocols.wbcast_wire import MulticastMsg
@@ -21,11 +22,15 @@ from shmcast.multicast.run.detector import Detector
 from shmcast.multicast.run.handover import PATIENCE_TICKS, Handover
 from shmcast.multicast.run.inbox import SENDERS, Outlet, head_of, inbox_name, lanes_for_replicas
 from shmcast.multicast.run.life import OwnLife, path_of
+from shmcast.multicast.run.recording import ORDERED
 from shmcast.multicast.run.replica import EXIT_AGAIN
 from shmcast.multicast.run.supervisor import stop
 from shmcast.multicast.run.transfer import PATIENCE_DOUBLINGS
 from shmcast.multicast.run.transport import CLIENTS_FROM
 from shmcast.multicast.run.wire import Codec
+from shmcast.multicast.traces.judge import check_record
+from shmcast.multicast.traces.reader import read_record
+from shmcast.multicast.traces.run_info import RunInfo
 
 
 def test_a_multicast_to_two_groups_is_delivered_by_all_replicas_in_one_order(
@@ -282,6 +287,25 @@ def test_a_record_that_cannot_be_written_ends_nobody(tmp_path: Path) -> None:
         traffic.wait_for(10)
         traffic.stop()
         assert cluster.stop_all() == [0, 0, 0]
+
+
+def test_a_run_with_a_bound_is_judged_by_it_and_shows_when_clients_were_told(
+    tmp_path: Path,
+) -> None:
+    """verify had no Δ for a run of real processes, and no latency to completion."""
+    with replicas(tmp_path, "bound", groups=1, size=1, options="bound_ms = 600_000") as cluster:
+        cluster.start_all()
+        with cluster.client() as client:
+            for _ in range(5):
+                client.multicast(b"payload", ["g1"], timeout=60)
+        cluster.stop_all()
+        info = RunInfo.read(cluster.trace)
+        assert info.bound_ns == 600_000_000_000
+        record = read_record(cluster.trace)
+        verdict = check_record(record, ["real-time"])["real-time"]
+        assert verdict.outcome is Outcome.PASSED, verdict.reason
+        told = [event.msg for event in record.trace.events if event.kind == ORDERED]
+        assert told == [(client.id, n) for n in range(1, 6)]
 
 
 SILENT_CLIENT = """
