@@ -360,7 +360,10 @@ class Loop:
                     frames = encoded[same] = self.codec.frames(wires)
                 for data in frames:
                     peers.send(to, data)
-        self.late_ns = LATE_NS if peers.flush() else min(2 * self.late_ns, LATE_NS_MAX)
+        if peers.flush() or not peers.behind:
+            self.late_ns = LATE_NS
+        else:
+            self.late_ns = min(2 * self.late_ns, LATE_NS_MAX)
 
     def close(self) -> None:
         self.peers.close()

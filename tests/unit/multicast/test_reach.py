@@ -88,11 +88,13 @@ def test_a_peer_that_is_behind_is_looked_at_more_and_more_seldom(
     loop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every 200 µs, for as long as it was stopped."""
+    for _ in range(8):
+        loop.turn()
+    assert loop.late_ns == LATE_NS  # whoever falls behind is looked at soon, at first
     outlet = inbox.Outlet("reach-nobody", b"")
     outlet._backlog.append(b"frame")
     monkeypatch.setattr(outlet, "flush", lambda: False)
     loop.peers._late.add(outlet)
-    assert loop.peers.behind and loop.late_ns >= LATE_NS
     for _ in range(8):
         loop.next_beat = loop.now + 1_000_000
         loop.turn()
