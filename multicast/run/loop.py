@@ -344,12 +344,11 @@ class Loop:
         return found
 
     def _send_all(self) -> None:
-        """Answers first: a client waits for its own, and nobody for what follows a delivery."""
+        """A lone client's answer first: nobody else waits for what follows its delivery. When
+        several wait, the replicas go on first, with larger batches."""
         peers = self.peers
-        if self.answers:
-            answers, self.answers = self.answers, {}
-            for client, given in answers.items():
-                peers.answer(client, records.encode(given))
+        if len(self.answers) == 1:
+            self._send_answers()
         if self.outgoing:
             outgoing, self.outgoing = self.outgoing, {}
             encoded: dict[tuple[int, ...], list[bytes]] = {}
@@ -360,10 +359,16 @@ class Loop:
                     frames = encoded[same] = self.codec.frames(wires)
                 for data in frames:
                     peers.send(to, data)
+        self._send_answers()
         if peers.flush() or not peers.behind:
             self.late_ns = LATE_NS
         else:
             self.late_ns = min(2 * self.late_ns, LATE_NS_MAX)
+
+    def _send_answers(self) -> None:
+        answers, self.answers = self.answers, {}
+        for client, given in answers.items():
+            self.peers.answer(client, records.encode(given))
 
     def close(self) -> None:
         self.peers.close()

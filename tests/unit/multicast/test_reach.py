@@ -101,7 +101,7 @@ def test_a_peer_that_is_behind_is_looked_at_more_and_more_seldom(
     assert loop.late_ns == LATE_NS_MAX
 
 
-def test_answers_leave_before_what_other_replicas_may_wait_for(
+def test_a_lone_answer_leaves_before_what_its_delivery_makes_others_do(
     loop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A client waited until its delivery had been told to everybody else."""
@@ -112,3 +112,8 @@ def test_answers_leave_before_what_other_replicas_may_wait_for(
     loop.answers[7] = [Reply(7, 1, 1, 0)]
     loop._send_all()
     assert left == ["client", "replica"]
+    left.clear()
+    loop.outgoing[1] = [MulticastMsg(Message(MessageId(0, 2), (0,), b""))]
+    loop.answers = {7: [Reply(7, 2, 1, 0)], 8: [Reply(8, 1, 1, 0)]}
+    loop._send_all()
+    assert left == ["replica", "client", "client"]
