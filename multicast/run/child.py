@@ -23,6 +23,8 @@ LINKS_MAX = 64
 LINE_BYTES_MAX = 4096
 LAST_READS = 16
 ABOUT_LINK, WELL = "link with", "well again"  # hosts.py writes it; `shmcast status` shows it
+ABOUT_TRACE = "trace"  # recording.py writes it
+_TRACE_LINE = re.compile(rf"\S+: {ABOUT_TRACE}: (.*)")
 _LINK_LINE = re.compile(rf"\S+: {ABOUT_LINK} (\S+): (.*)")
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -60,6 +62,7 @@ class Child:
         self.ended = ""  # how the last life ended
         self.tail: deque[str] = deque(maxlen=TAIL_LINES)
         self.links: dict[str, str] = {}  # with what is wrong, by peer
+        self.trace = ""  # what is wrong with the record of this life
         self._rest = b""
 
     @property
@@ -105,6 +108,9 @@ class Child:
         return bool(data)
 
     def _note(self, text: str) -> None:
+        if found := _TRACE_LINE.fullmatch(text):
+            self.trace = found[1]
+            return
         found = _LINK_LINE.fullmatch(text)
         if found is None:
             return
@@ -124,6 +130,7 @@ class Child:
         self._close()
         self._rest = b""
         self.links.clear()
+        self.trace = ""
         by_signal = status < 0
         self.ended = signal.Signals(-status).name if by_signal else f"exit {status}"
         lived_s = now_s - self.started_s

@@ -38,7 +38,7 @@ from shmcast.multicast.run.inbox import (
 )
 from shmcast.multicast.run.life import Life, PeerLife
 from shmcast.multicast.run.options import for_messages_of
-from shmcast.multicast.run.recording import end_of_client, recorder
+from shmcast.multicast.run.recording import ORDERED, end_of_client, recorder
 from shmcast.multicast.run.transport import CLIENTS_FROM
 
 DEFAULT_TIMEOUT_S = 5.0
@@ -131,6 +131,9 @@ class Client:
                 if place is not None:
                     self._entry[request.dest] = entry
                     self._unanswered = None
+                    if self._trace is not None:
+                        key = (self.id, request.seq)
+                        self._trace.event(ORDERED, message_id=key, dest=request.dest, ts=place)
                     return Ordered(place, request.seq)
                 self._entry.pop(request.dest, None)
             if (left := deadline - time.monotonic_ns()) <= 0:

@@ -1,13 +1,15 @@
 """Failure detector and leader selection: pure, fed with what was heard, asked for what to say.
 
 Silence longer than a peer's timeout makes it suspected; a suspicion that proves wrong doubles that
-timeout, so on any host there are only finitely many wrong ones. A death that the kernel reports
-needs no timeout.
+timeout, so that a host which stays as late as it is makes finitely many; a long time without one
+halves it. A death that the kernel reports needs no timeout. Time in which we ourselves did not look
+is charged to nobody (`excuse`).
 
 Leadership of a group is a pair (epoch, leader). Members show theirs; everybody adopts the highest
 epoch it sees, and of two with the same epoch the lower leader. Who suspects the leader begins the
-next epoch with the first member it trusts. So members that see each other soon agree, and a leader
-that merely came back does not take over again.
+next epoch with the first member it trusts, if it trusts a majority: one that is alone would only
+disturb the others when it is back. So members that see each other soon agree, and a leader that
+merely came back does not take over again.
 """
 
 from __future__ import annotations
@@ -25,9 +27,11 @@ from shmcast.multicast.protocols.core import (
     Suspect,
     Trust,
 )
+from shmcast.multicast.protocols.quorum import majority
 from shmcast.multicast.protocols.topology import Topology
 
 DOUBLINGS_MAX = 6
+CALM = 100  # timeouts without a mistake, after which a timeout is halved again
 BIRTH_DOUBLINGS = 5  # so much longer is waited for one that has not been heard of yet
 
 
@@ -45,6 +49,7 @@ class Peer:
     incarnation: int = -1  # -1: not heard of yet
     suspected: bool = False
     mistakes: int = 0
+    mistaken: LocalTime = 0  # when the last one was made, or forgiven
 
 
 @dataclass(slots=True)
@@ -81,8 +86,10 @@ class Detector:
         if peer.suspected:
             peer.suspected = False
             if not reborn:
-                peer.mistakes = min(peer.mistakes + 1, DOUBLINGS_MAX)
-            events.append(Trust(process))
+                peer.mistakes, peer.mistaken = min(peer.mistakes + 1, DOUBLINGS_MAX), now
+            events += [Trust(process), *self._replace_leader()]
+        elif peer.mistakes and now - peer.mistaken > CALM * (self.suspect_ticks << peer.mistakes):
+            peer.mistakes, peer.mistaken = peer.mistakes - 1, now
         if shown is not None:
             events += self._adopt(process, shown)
         return events
@@ -106,6 +113,16 @@ class Detector:
                 events.append(Suspect(process))
         return events + self._replace_leader() if events else events
 
+    def excuse(self, ticks: int, now: LocalTime) -> None:
+        """We did not look for so long: what was said meanwhile may not have reached us yet."""
+        for peer in self.peers.values():
+            peer.heard = min(now, peer.heard + ticks)
+
+    def has_quorum(self) -> bool:
+        """Is a majority of our group trusted, ourselves included?"""
+        members = self.topology.groups[self.group]
+        return len(self.trusted(members)) >= majority(len(members))
+
     def is_suspected(self, process: ProcessId) -> bool:
         return process != self.me and self.peers[process].suspected
 
@@ -125,7 +142,7 @@ class Detector:
     def _replace_leader(self) -> list[Event]:
         """Of our own group; the other groups choose for themselves."""
         epoch, leader = self.leaders[self.group]
-        if not self.is_suspected(leader):
+        if not self.is_suspected(leader) or not self.has_quorum():
             return []
         living = self.trusted(self.topology.groups[self.group])
         chosen = Leadership(epoch + 1, living[0])  # we ourselves at the least

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import struct
+import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -279,7 +280,16 @@ class EagerNode(_Block):
     # Handing the state over. Pieces travel in the order too, so that the joiner waits in one place.
 
     def _hand_over(self, marker: MarkerId) -> None:
-        state = self.state.snapshot() if self.state else b""
+        try:
+            state = self.state.snapshot() if self.state else b""
+        except Exception as error:  # the application's own: this replica can do without
+            print(
+                f"{self.name}: a replica that comes back gets no state from here: snapshot() "
+                f"failed: {error!r}",
+                file=sys.stderr,
+                flush=True,
+            )
+            return  # it asks the next one
         snapshot = Snapshot(SNAPSHOT_VERSION, self._group_name, marker, [], state)
         size = box_bytes(self._config) - HEADER_BYTES - _PART_HEAD.size
         self._outbox = [p for p in self._outbox if p.marker.joiner != marker.joiner]

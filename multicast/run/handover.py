@@ -1,22 +1,31 @@
 """State transfer at one replica: takes another's state when it comes back, gives its own to others.
 
 transfer.py is the protocol. This is its driver inside the loop: markers travel in composites,
-snapshots as chunks outside the order. The application's part is done by its own thread, between two
-deliveries: `Take` and `Restore` stand in its queue like deliveries.
+snapshots as chunks outside the order, no more at a time than there is room for. The application's
+part is done by its own thread, between two deliveries: `Take` and `Restore` stand in its queue like
+deliveries. A donor whose application has no snapshot to give declines, and lives on.
 """
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from shmcast.errors import NoQuorum
+from shmcast.errors import MessageTooLarge, NoQuorum
 from shmcast.multicast.protocols.core import ProcessId
-from shmcast.multicast.run.api import Delivery, Place
+from shmcast.multicast.run.api import Delivery, Place, State
 from shmcast.multicast.run.detector import Detector
-from shmcast.multicast.run.records import Marker, Request, SnapshotChunk, encode
+from shmcast.multicast.run.records import (
+    WHY_MAX,
+    Declined,
+    Marker,
+    Request,
+    SnapshotChunk,
+    encode,
+)
 from shmcast.multicast.run.sessions import Sessions
 from shmcast.multicast.run.transfer import (
     SNAPSHOT_VERSION,
@@ -30,11 +39,13 @@ from shmcast.multicast.run.transfer import (
     SendMarker,
     Snapshot,
     encode_snapshot,
-    parts_of,
 )
 
 CHUNK_BYTES = 64 << 10
-SNAPSHOT_BYTES_MAX = 32 << 20
+SNAPSHOT_BYTES_MAX = 256 << 20
+SNAPSHOT_BYTES_MUCH = SNAPSHOT_BYTES_MAX // 2  # from here on the application is warned
+_SESSIONS_BYTES_MAX = 16 << 20  # of the rows beside it
+CHUNKS_PER_TURN = 16
 PATIENCE_TICKS = 1_000_000
 _HEAD_BYTES = 64  # of a request, in memory
 
@@ -56,6 +67,33 @@ class Restore:
     state: bytes
 
 
+class Given(NamedTuple):
+    """By the application's thread: a snapshot as it travels, or why there is none."""
+
+    marker: MarkerId
+    data: bytes
+    why: str = ""
+
+
+@dataclass(slots=True)
+class _Giving:
+    """What is on its way to a joiner."""
+
+    marker: MarkerId
+    data: bytes
+    next: int = 0
+
+    @property
+    def total(self) -> int:
+        return max(1, -(-len(self.data) // CHUNK_BYTES))
+
+    def chunk(self) -> SnapshotChunk:
+        number, at = self.next, self.next * CHUNK_BYTES
+        self.next += 1
+        _, life, attempt = self.marker
+        return SnapshotChunk(life, attempt, number, self.total, self.data[at : at + CHUNK_BYTES])
+
+
 Item: TypeAlias = Delivery | Take | Restore
 Kept: TypeAlias = tuple[Request, tuple[int, ...]]
 
@@ -72,14 +110,17 @@ class Handover:
         *,
         enter: Callable[[Marker], None],
         send: Callable[[ProcessId, bytes], None],
+        room_for: Callable[[ProcessId], bool],
         put: Callable[[Item], None],
         deliver: Callable[[Request, Place, tuple[int, ...]], None],
     ) -> None:
         self._detector, self._group = detector, group
         self._enter, self._send, self._put, self._deliver = enter, send, put, deliver
-        limits = Limits(PATIENCE_TICKS, snapshot_bytes=SNAPSHOT_BYTES_MAX)
+        self._room_for = room_for
+        limits = Limits(PATIENCE_TICKS, snapshot_bytes=SNAPSHOT_BYTES_MAX + _SESSIONS_BYTES_MAX)
         self._joiner: Joiner[Kept] = Joiner(detector.me, incarnation, group, limits)
-        self.given: deque[tuple[Take, bytes]] = deque()  # by the application's thread
+        self._given: deque[Given] = deque()
+        self._giving: dict[ProcessId, _Giving] = {}
 
     def found(self) -> None:
         """This replica begins without a state: there is none to be had."""
@@ -91,8 +132,6 @@ class Handover:
 
     def tick(self, now: int) -> Sessions | None:
         """Sessions to go on with, once the state has come."""
-        while self.given:
-            self._give(*self.given.popleft())
         return self._do(self._joiner.tick(now, self._donors()))
 
     def _donors(self) -> list[ProcessId]:
@@ -116,19 +155,55 @@ class Handover:
 
     # Outside of it -----------------------------------------------------------------------
 
-    def _give(self, take: Take, state: bytes) -> None:
-        mid = take.marker
+    def take(self, take: Take, state: State | None) -> None:
+        """In the application's thread."""
+        try:
+            self._given.append(self._snapshot(take, b"" if state is None else state.snapshot()))
+        except Exception as error:  # the application's own: this replica can do without
+            self._decline(take.marker, f"snapshot() failed: {error!r}")
+
+    def _snapshot(self, take: Take, state: bytes) -> Given:
+        if len(state) > SNAPSHOT_BYTES_MAX:
+            raise MessageTooLarge(
+                f"{len(state)} bytes, and at most {SNAPSHOT_BYTES_MAX} can be handed over"
+            )
+        if len(state) > SNAPSHOT_BYTES_MUCH:
+            self._tell(f"a snapshot of {len(state)} bytes; at most {SNAPSHOT_BYTES_MAX} can be")
         snapshot = Snapshot(
-            SNAPSHOT_VERSION,
-            self._group,
-            (mid.joiner, mid.life, mid.attempt),
-            take.sessions,
-            state,
+            SNAPSHOT_VERSION, self._group, (*take.marker,), take.sessions, bytes(state)
         )
-        data = encode_snapshot(snapshot)
-        for part in parts_of(data, mid, CHUNK_BYTES):
-            chunk = SnapshotChunk(mid.life, mid.attempt, part.number, part.total, part.data)
-            self._send(mid.joiner, encode([chunk]))
+        return Given(take.marker, encode_snapshot(snapshot))
+
+    def _decline(self, marker: MarkerId, why: str) -> None:
+        self._tell(f"a replica that comes back gets no state from here: {why}")
+        self._given.append(Given(marker, b"", why[:WHY_MAX]))
+
+    def _tell(self, what: str) -> None:
+        print(f"{self._group}: {what}", file=sys.stderr, flush=True)
+
+    @property
+    def is_giving(self) -> bool:
+        return bool(self._giving or self._given)
+
+    def give(self) -> None:
+        """What there is room for."""
+        while self._given:
+            marker, data, why = self._given.popleft()
+            if why:
+                self._send(marker.joiner, encode([Declined(marker.life, marker.attempt, why)]))
+            else:
+                self._giving[marker.joiner] = _Giving(marker, data)
+        for joiner, giving in list(self._giving.items()):
+            for _ in range(CHUNKS_PER_TURN):
+                if giving.next == giving.total or not self._room_for(joiner):
+                    break
+                self._send(joiner, encode([giving.chunk()]))
+            if giving.next == giving.total or self._detector.is_suspected(joiner):
+                del self._giving[joiner]
+
+    def declined(self, record: Declined, now: int) -> None:
+        mid = MarkerId(self._detector.me, record.incarnation, record.attempt)
+        self._do(self._joiner.declined(mid, record.why, now, self._donors()))
 
     def chunk(self, chunk: SnapshotChunk, now: int) -> Sessions | None:
         mid = MarkerId(self._detector.me, chunk.incarnation, chunk.attempt)

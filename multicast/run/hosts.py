@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 import time
 
-from shmcast.errors import DeadlineMissed
+from shmcast.errors import Corrupt, DeadlineMissed
 from shmcast.multicast.protocols.core import ProcessId
 from shmcast.multicast.run.child import ABOUT_LINK, WELL
 from shmcast.multicast.run.config import ClusterConfig
@@ -35,6 +35,11 @@ class Hosts:
         )
         self._ready = True
 
+    @property
+    def outlived(self) -> int | None:
+        """The number of the life of this replica that others know, if that is not this one."""
+        return self.links.outlived
+
     def __contains__(self, process: ProcessId) -> bool:
         return process in self._names
 
@@ -44,6 +49,14 @@ class Hosts:
         self._tell()
         if self.links.error is not None:
             raise self.links.error
+        if self.links.unread is not None:
+            reader, why = self.links.unread
+            raise Corrupt(f"{self._names[reader]} cannot read what this replica sends: {why}")
+        if self.links.alone:
+            raise DeadlineMissed(
+                "this replica was cut off from a majority for so long that what it had for them "
+                "found no room: start it again, it takes over another's state"
+            )
         missed = [self._names[p] for p in self.links.missed]
         if missed:
             raise DeadlineMissed(
@@ -69,8 +82,15 @@ class Hosts:
                 "replica again"
             )
 
-    def cut_off(self, process: ProcessId) -> None:
-        self.links.cut_off(process)
+    def waiting_bytes(self, process: ProcessId) -> int:
+        return self.links.waiting_bytes(process)
+
+    def stuffed(self) -> list[ProcessId]:
+        return self.links.stuffed()
+
+    def refuse(self, process: ProcessId, why: str) -> None:
+        """It is told, and ends: what it sends cannot be read."""
+        self.links.refuse(process, why)
 
     def close(self) -> None:
         self.links.close()

@@ -233,6 +233,15 @@ class Outlet:
     def is_behind(self) -> bool:
         return bool(self._backlog)
 
+    @property
+    def backlog_bytes(self) -> int:
+        return self._backlog_bytes
+
+    @property
+    def is_stuffed(self) -> bool:
+        """No more should be sent before some of it has arrived."""
+        return 2 * self._backlog_bytes > BACKLOG_BYTES_MAX
+
     def send(self, data: bytes) -> None:
         if self._sender is None and not self.is_open() and self.gone:
             return
@@ -248,11 +257,14 @@ class Outlet:
             if self._backlog or not self._put(piece):
                 self._keep(piece)
 
-    def flush(self) -> None:
+    def flush(self) -> bool:
+        """True: something left."""
+        before = len(self._backlog)
         while self._backlog:
             if not self._put(self._backlog[0]) or self.gone:  # if gone, the backlog went as well
-                return
+                break
             self._backlog_bytes -= len(self._backlog.popleft())
+        return len(self._backlog) < before
 
     def is_open(self) -> bool:
         """Has it a lane? Looks for one, if not."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from shmcast.mailbox import survey
 from shmcast.mailbox.mailbox import Mailbox
 from shmcast.multicast.run.config import ClusterConfig
+from shmcast.multicast.run.life import decode, path_of
 
 _SHM = Path("/dev/shm")
 _ASIDE_MAX = 10_000
@@ -33,10 +34,23 @@ def remove_segments(config: ClusterConfig) -> list[str]:
     return removed
 
 
-def forget_lives(config: ClusterConfig) -> bool:
-    """True: no replica lives, and the records are gone. On several hosts nothing is forgotten: the
-    replicas elsewhere may live, and numbers of lives are never used again."""
+def lives_lost(config: ClusterConfig) -> bool:
+    """Have replicas lived here, on the only host, that nobody ended with `down`, and lives none of
+    them any more? Then what they knew is gone, and so is what was acknowledged."""
     if not config.one_host:
+        return False
+    records = [path_of(config, replica.proc) for replica in config.replicas]
+    if any(is_locked(path) for path in records):
+        return False
+    found = [decode(path.read_bytes()) for path in records if path.exists()]
+    return any(life is not None and life.has_begun for life in found)
+
+
+def forget_lives(config: ClusterConfig, *, new: bool = False) -> bool:
+    """True: no replica lives, and the records are gone. On several hosts nothing is forgotten: the
+    replicas elsewhere may live, and numbers of lives are never used again; unless somebody says
+    that the cluster begins anew. If it does not, the others remember."""
+    if not config.one_host and not new:
         return False
     records = list(_SHM.glob(f"shmcast-life.{config.name}.*"))
     records += _SHM.glob(f".shmcast-life.{config.name}.*")  # of a birth that was cut short

@@ -1,6 +1,10 @@
 """The lives of a replica on its host: one small file each in shared memory.
 
-    | magic | process, incarnation | pid, start time | beat | epoch, leader | complete | CRC32 |
+    | magic, wire version | process, incarnation | pid, start time | beat | epoch, leader |
+    | complete | CRC32 |
+
+The magic and the wire version behind it stay where they are, whatever else a later release has:
+a replica of another one is told from a damaged record, and ends before it speaks.
 
 Only the living replica writes it; the lock on it ends with the process, at whichever instruction
 that dies. The record stays, so the next life knows its number. Read with pread: a file that was
@@ -20,16 +24,23 @@ from pathlib import Path
 
 import psutil
 
-from shmcast.errors import Corrupt, PeerDead
+from shmcast.errors import Corrupt, Incompatible, PeerDead
 from shmcast.multicast.protocols.core import ProcessId
 from shmcast.multicast.run.config import ClusterConfig
+from shmcast.multicast.run.wire import VERSION
 
-_RECORD = struct.Struct("<8sqqqdqqqq")
+_RECORD = struct.Struct("<8sIxxxxqqqdqqqq")
+_HEAD = struct.Struct("<7scI")
 _SEALED = struct.Struct("<I")
-_MAGIC = b"shmlife2"
+_MAGIC = b"shmlife3"
 _BYTES = _RECORD.size + _SEALED.size
 _DIRECTORY = Path("/dev/shm")
 _ENDED = -1  # for a beat: this life ended in order
+_ANOTHER = (
+    "{path}: written by another release of shmcast ({other}; this one has "
+    f"records of form {_MAGIC[7:].decode()}, wire version {VERSION}): end the whole cluster with "
+    "that release (shmcast down), then start it with this one"
+)
 _READ_ATTEMPTS = 3  # a record that is being written is whole a moment later
 
 
@@ -56,7 +67,7 @@ class Life:
 
     def encode(self) -> bytes:
         body = _RECORD.pack(
-            _MAGIC, self.process, self.incarnation, self.pid, self.started,
+            _MAGIC, VERSION, self.process, self.incarnation, self.pid, self.started,
             self.beat_ns, self.epoch, self.leader, self.complete,
         )  # fmt: skip
         return body + _SEALED.pack(zlib.crc32(body))
@@ -66,10 +77,20 @@ def decode(data: bytes) -> Life | None:
     if len(data) != _BYTES:
         return None
     body, seal = data[: _RECORD.size], data[_RECORD.size :]
-    magic, *fields = _RECORD.unpack(body)
-    if magic != _MAGIC or _SEALED.unpack(seal) != (zlib.crc32(body),):
+    magic, wire, *fields = _RECORD.unpack(body)
+    if magic != _MAGIC or wire != VERSION or _SEALED.unpack(seal) != (zlib.crc32(body),):
         return None
     return Life(*fields)
+
+
+def other_release(data: bytes) -> str:
+    """What another release calls itself; empty for a record of this one, or of none."""
+    if len(data) < _HEAD.size or data[:7] != _MAGIC[:7]:
+        return ""
+    _, form, wire = _HEAD.unpack_from(data)
+    if form != _MAGIC[7:]:
+        return f"records of form {form.decode(errors='replace')}"
+    return "" if wire == VERSION else f"wire version {wire}"
 
 
 def path_of(config: ClusterConfig, process: ProcessId) -> Path:
@@ -105,12 +126,16 @@ class OwnLife:
         self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            before = decode(os.pread(self._fd, _BYTES + 1, 0))
+            found = os.pread(self._fd, _BYTES + 1, 0)
+            before = decode(found)
         except BlockingIOError:
             os.close(self._fd)
             raise FileExistsError(
                 f"{name} of cluster {config.name} is alive already: stop it first (shmcast down)"
             ) from None
+        if before is None and (other := other_release(found)):
+            os.close(self._fd)
+            raise Incompatible(_ANOTHER.format(path=path, other=other))
         if before is None or before.process != process:
             os.close(self._fd)
             raise Corrupt(
@@ -124,6 +149,11 @@ class OwnLife:
     @property
     def incarnation(self) -> int:
         return self.life.incarnation
+
+    def begin_after(self, number: int) -> None:
+        """Ends this life; the next one counts on from `number`, which others remember."""
+        self.life = replace(self.life, incarnation=max(number, self.incarnation))
+        self.beat(_ENDED, self.life.epoch, self.life.leader)
 
     def show_complete(self, complete: bool) -> None:
         """From the next beat on."""
@@ -172,6 +202,11 @@ class PeerLife:
                 return life
             data = os.pread(self._fd, _BYTES, 0)
         return None
+
+    def refuse_another_release(self) -> None:
+        """A replica of another release lives there: what it says would mean something else."""
+        if self._is_there() and (other := other_release(os.pread(self._fd, _BYTES, 0))):
+            raise Incompatible(_ANOTHER.format(path=self._path, other=other))
 
     def _is_there(self) -> bool:
         if self._fd >= 0 and os.fstat(self._fd).st_nlink == 0:

@@ -1,10 +1,16 @@
 """One direction between one life of a process and one of another: FIFO, nothing lost or doubled.
 
 Pure: no socket, no clock. The sender numbers its frames and keeps each until the receiver has
-said that it came; after a gap, or when an acknowledgement stands still for a whole heartbeat, it
-sends again from the first one missing. What is kept is bounded: a sender that would have to drop
+said that it came; after a gap, or when the answer to a Hello shows that frames which left before
+that Hello did not come, it sends again from the first one missing, fewer each time that this does
+not help. What is kept is bounded: a sender that would have to drop
 a frame cuts the link instead. A cut link stays cut until one of the two lives has ended, and both
-sides know it. A gap is never silent. A long frame travels in pieces, numbered one by one.
+sides know it; or, if it would cut off more than a minority, its own life ends, and nobody is told
+(links.py). A gap is never silent. A long frame travels in pieces, numbered one by one.
+
+A life is its number and, below that, what it drew by lot at its birth. A host that was rebooted has
+forgotten how often its replicas lived; who comes under a number of its past is told apart from
+that past, is not heard, and finds in everybody's Hello which life of it is known.
 
     Hello    sender → receiver   every heartbeat: who I am, in which life
     Welcome  receiver → sender   the answer: my life, the number I wait for, clocks
@@ -12,6 +18,7 @@ sides know it. A gap is never silent. A long frame travels in pieces, numbered o
     Ack      receiver → sender   after a batch; `gap`: something before it is missing
     Cut      sender → receiver   I had to drop frames: this pair of lives is over
     Refused  receiver → sender   why I do not listen: another version or cluster
+    Unread   receiver → sender   what you sent is no frame: this life of yours is over
 """
 
 from __future__ import annotations
@@ -26,8 +33,11 @@ from msgspec import Meta, Struct
 
 from shmcast.errors import Corrupt, Incompatible
 
-LINK_VERSION = 2
+LINK_VERSION = 3
 WINDOW = 1024  # frames on their way at once: the rest follows with the acknowledgements
+SHRINKS = 8  # so many times, when frames have to be sent again
+BIRTH_BITS = 32
+KNOWN_MAX = 4096  # processes that a Hello may speak of
 
 Natural: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Text: TypeAlias = Annotated[str, Meta(max_length=300)]
@@ -44,6 +54,9 @@ class Hello(_Record, tag=1, frozen=True):
     sent_ns: Natural
     epoch: Natural = 0  # of its group's leadership, as it sees it
     leader: Annotated[int, Meta(ge=-1, le=2**31)] = -1
+    wire: Natural = 0  # the version of what its frames say
+    known: Annotated[tuple[tuple[Natural, Natural], ...], Meta(max_length=KNOWN_MAX)] = ()
+    """The last life of each process that it knows of, also from others."""
 
 
 class Welcome(_Record, tag=2, frozen=True):
@@ -78,7 +91,28 @@ class Refused(_Record, tag=6, frozen=True):
     why: Text
 
 
-Record: TypeAlias = Hello | Welcome | Data | Ack | Cut | Refused
+class Unread(_Record, tag=7, frozen=True):
+    life: Natural
+    to_life: Natural
+    why: Text
+
+
+Record: TypeAlias = Hello | Welcome | Data | Ack | Cut | Refused | Unread
+
+
+def life_of(number: int, birth: int) -> int:
+    return number << BIRTH_BITS | birth
+
+
+def number_of(life: int) -> int:
+    return life >> BIRTH_BITS
+
+
+def outlives(life: int, other: int) -> bool:
+    """Is `other` over, where `life` is known? Also if it only says that it has the same number."""
+    return life != other and number_of(life) >= number_of(other)
+
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Record).decode
 _HEAD = bytes((LINK_VERSION,))
@@ -125,7 +159,9 @@ class Outgoing:
     kept: deque[bytes] = field(default_factory=deque)
     kept_bytes: int = 0
     sent: int = 0  # the first that is not on its way
-    stands_still: bool = False  # nothing was acknowledged since the last Welcome
+    window: int = WINDOW  # smaller while the peer has no room, or the network loses much
+    marked: int = 0  # what was sent when the Hello of `mark_ns` left; the answer must show it
+    mark_ns: int = -1
     repaired: int = -1  # the gap that was filled last
 
     @property
@@ -146,24 +182,32 @@ class Outgoing:
         return self._fill()
 
     def on_welcome(self, welcome: Welcome) -> Sending:
-        if welcome.to_life != self.life or welcome.life < (self.to_life or 0):
-            return []  # about another life of ours, or from one of theirs that is over
+        if welcome.to_life != self.life:
+            return []  # about another life of ours
         if self.to_life is None:
             self.to_life = welcome.life
             return self.again()
-        if welcome.life > self.to_life:
+        if welcome.life != self.to_life:
             self.meet(welcome.life)
             return []
         self._acknowledged(welcome.expected)
-        if self.stands_still:
-            return self.again()
-        self.stands_still = True
-        return self._fill()
+        if self.mark_ns < 0 or welcome.hello_ns < self.mark_ns:
+            return self._fill()
+        self.mark_ns = -1
+        if self.first >= self.marked:
+            return self._fill()
+        self.window = max(1, self.window // SHRINKS)
+        return self.again()
+
+    def hello_left(self, now_ns: int) -> None:
+        """A Hello goes behind all that was sent: its answer shows whether that came."""
+        if self.mark_ns < 0 and self.sent > self.first:
+            self.marked, self.mark_ns = self.sent, now_ns
 
     def meet(self, life: int) -> None:
         """The peer shows itself in this life. What we answer to it must not be taken for what was
         meant for the life before, and forgotten when its Welcome comes."""
-        if self.to_life is not None and life > self.to_life:
+        if self.to_life is not None and not (life == self.to_life or outlives(self.to_life, life)):
             self._forget()
             self.first, self.sent, self.cut, self.to_life = 0, 0, False, life
 
@@ -184,7 +228,7 @@ class Outgoing:
         """Everything that the window has room for."""
         if self.to_life is None:
             return []
-        begin, end = self.sent, min(self.next, self.first + WINDOW)
+        begin, end = self.sent, min(self.next, self.first + self.window)
         if end <= begin:
             return []
         self.sent = end
@@ -194,11 +238,9 @@ class Outgoing:
 
     def _acknowledged(self, expected: int) -> None:
         if expected > self.next:
-            self.cut = True  # it acknowledges what was never sent: not our peer's memory
-            self._forget()
-            return
+            return  # what was never sent: whatever it means, it is not about us
         if expected > self.first:
-            self.stands_still = False
+            self.window = min(2 * self.window, WINDOW)
         while self.first < expected:
             self.kept_bytes -= len(self.kept.popleft())
             self.first += 1
@@ -208,7 +250,7 @@ class Outgoing:
         self.first = self.sent = self.next
         self.kept.clear()
         self.kept_bytes = 0
-        self.stands_still, self.repaired = False, -1
+        self.window, self.mark_ns, self.repaired = WINDOW, -1, -1
 
 
 @dataclass(slots=True)
@@ -217,21 +259,31 @@ class Incoming:
 
     life: int
     from_life: int = -1
+    known: int = -1  # its last life, as far as anybody has told us
     expected: int = 0
     cut: bool = False
+    unread: str = ""  # why nothing more is taken from this life of it
     parts: list[bytes] = field(default_factory=list)  # of the frame that is coming
     parts_bytes: int = 0
 
     def on_hello(self, hello: Hello, came_ns: int, now_ns: int) -> Welcome | None:
-        if hello.life < self.from_life:
-            return None  # a life that is over: it must not be heard again
-        if hello.life > self.from_life:
-            self.from_life, self.expected, self.cut = hello.life, 0, False
+        if outlives(self.known, hello.life):
+            return None  # a life that is over, or one that has forgotten it: it must not be heard
+        if hello.life != self.from_life:
+            self.known = self.from_life = hello.life
+            self.expected, self.cut, self.unread = 0, False, ""
             self._begin_frame()
         return Welcome(self.life, hello.life, self.expected, hello.sent_ns, came_ns, now_ns)
 
+    def learn(self, life: int) -> None:
+        """Others have met it in this life."""
+        if number_of(life) > number_of(self.known):
+            self.known = life
+
     def is_next(self, data: Data) -> bool:
-        return not self.cut and self._is_ours(data) and data.seq == self.expected
+        return (
+            not self.cut and not self.unread and self._is_ours(data) and data.seq == self.expected
+        )
 
     def leaves_a_gap(self, data: Data) -> bool:
         return self._is_ours(data) and data.seq > self.expected

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import threading
 import time
 from collections import deque
@@ -30,8 +31,19 @@ from shmcast.multicast.protocols.core import ProcessId
 from shmcast.multicast.run import link
 from shmcast.multicast.run.config import ClusterConfig, Replica
 from shmcast.multicast.run.keys import key_pair, public_key
-from shmcast.multicast.run.link import Ack, Cut, Data, Hello, Incoming, Outgoing, Refused, Welcome
-from shmcast.multicast.run.wire import FRAME_BYTES_MAX
+from shmcast.multicast.run.link import (
+    Ack,
+    Cut,
+    Data,
+    Hello,
+    Incoming,
+    Outgoing,
+    Refused,
+    Unread,
+    Welcome,
+)
+from shmcast.multicast.run.reach import leaves_majorities
+from shmcast.multicast.run.wire import FRAME_BYTES_MAX, VERSION
 from shmcast.realtime.clock import HOST_DRIFT_PPB, ClockBroken, Interval, RemoteClock
 
 HEARTBEAT_NS = 50_000_000
@@ -40,8 +52,10 @@ BYTES_MAX = 64 << 20  # and one frame
 PIECE_BYTES = 1 << 20  # a frame travels in such: no heartbeat waits long behind one
 SILENCE_NS = 2_000_000_000  # a DEALER that brought nothing for so long is replaced; then doubled
 SILENCE_NS_MAX = 8_000_000_000  # a slow host, too, gets through a handshake by then
+UNANSWERED_NS = 10_000_000_000  # after which a silent peer is complained of
 HANDSHAKE_SHARE = 2  # of that time: who has not shown its key in half of it is disconnected
 BATCH = 256  # parts taken from one socket before the others have their turn
+_WHY_MAX = 300
 _ZAP = "inproc://zeromq.zap.01"
 
 Arrived = Callable[[ProcessId, bytes], "bool | None"]
@@ -89,6 +103,7 @@ class _Peer:
     told_cut: bool = False
     owes_ack: bool = False
     gap: bool = False
+    full: bool = False  # we had no room for its next frame: what follows is no gap
     waiting: deque[bytes] = field(default_factory=deque)  # handed over by send(), not taken yet
     waiting_bytes: int = 0
 
@@ -113,6 +128,7 @@ class Links:
         addresses: Mapping[ProcessId, str] | None = None,
         bytes_max: int = BYTES_MAX,
         heartbeat_ns: int = HEARTBEAT_NS,
+        unanswered_ns: int = UNANSWERED_NS,
     ) -> None:
         """`lost` is told of a peer that must be suspected: its life changed, or its link is cut.
         `addresses` ("tcp://host:port") go before those of the configuration."""
@@ -120,10 +136,16 @@ class Links:
             raise FileNotFoundError(f"{config.path}: several hosts need `keys = ` of [cluster]")
         replicas = config.replicas
         mine = replicas[me]
-        self.me, self.life, self.cluster = me, incarnation, config.fingerprint
+        self.me, self.cluster = me, config.fingerprint
+        self.life = link.life_of(incarnation, secrets.randbits(link.BIRTH_BITS))
+        self.outlived: int | None = None  # the number of a life of ours that others remember
+        self._topology = config.topology
+        self.alone = False  # so much was dropped that a group would lose its majority: our fault
+        self.unread: tuple[ProcessId, str] | None = None  # who cannot read what we send, and why
         self.arrived, self.lost = arrived, lost
         self.refused_connections = 0
-        self._heartbeat_ns = heartbeat_ns
+        self._heartbeat_ns, self._unanswered_ns = heartbeat_ns, unanswered_ns
+        self._began_ns = time.monotonic_ns()
         self._shows = (0, -1)
         self.error: BaseException | None = None  # what ended the thread
         self._keys = key_pair(config.keys, mine.host)
@@ -174,7 +196,7 @@ class Links:
         now = time.monotonic_ns()
         return {
             p.process: LinkStatus(
-                p.out.to_life,
+                None if p.out.to_life is None else link.number_of(p.out.to_life),
                 None if p.heard_ns is None else now - p.heard_ns,
                 len(p.out.kept) + len(p.waiting),
                 p.out.kept_bytes + p.waiting_bytes,
@@ -196,16 +218,34 @@ class Links:
 
     def life_of(self, process: ProcessId) -> int:
         """Whose frames arrive now; for `arrived`."""
-        return self._peers[process].into.from_life
+        return link.number_of(self._peers[process].into.from_life)
 
     def cut_off(self, process: ProcessId) -> None:
         """Nothing more is taken from this life of it."""
         self._peers[process].into.cut = True
 
+    def refuse(self, process: ProcessId, why: str) -> None:
+        """The same, and it is told: it is the one that ends."""
+        self._peers[process].into.unread = why[:_WHY_MAX] or "no frame of ours"
+
     @property
     def missed(self) -> list[ProcessId]:
         """Peers of whose frames some will never come: this life cannot go on with them."""
         return [p.process for p in self._peers.values() if p.into.cut]
+
+    def waiting_bytes(self, process: ProcessId) -> int:
+        peer = self._peers.get(process)
+        return 0 if peer is None else peer.out.kept_bytes + peer.waiting_bytes
+
+    def stuffed(self) -> list[ProcessId]:
+        """Peers to which no more should be sent before some of it has arrived."""
+        return [
+            p.process
+            for p in self._peers.values()
+            if p.out.cut
+            or 2 * (len(p.out.kept) + len(p.waiting)) > FRAMES_MAX
+            or 2 * (p.out.kept_bytes + p.waiting_bytes) > BYTES_MAX
+        ]
 
     def close(self, timeout: float = 1.0) -> None:
         """Waits so long for what is on its way, then ends."""
@@ -222,13 +262,24 @@ class Links:
 
     def complaints(self) -> dict[ProcessId | None, str]:
         """What is wrong with whom; None: somebody without a key of this cluster."""
-        found: dict[ProcessId | None, str] = {p.process: p.error for p in self._peers.values()}
+        silent_since = time.monotonic_ns() - self._unanswered_ns
+        found: dict[ProcessId | None, str] = {}
+        for p in self._peers.values():
+            is_silent = (p.heard_ns or self._began_ns) < silent_since
+            found[p.process] = p.error or (self._about_silence(p) if is_silent else "")
         if self.refused_connections:
             found[None] = (
                 "connections with a key that no host of this cluster has: copy the .public files "
                 "of `shmcast keys` to every host"
             )
         return {process: text for process, text in found.items() if text}
+
+    def _about_silence(self, peer: _Peer) -> str:
+        """libzmq does not say why nobody answers; who was refused is not told either."""
+        return (
+            f"no word from {peer.address}: it is down or cut off, or it does not know the key of "
+            "this host, or this host does not know its key: compare the .public files of both"
+        )
 
     # The thread --------------------------------------------------------------------------------
 
@@ -336,10 +387,14 @@ class Links:
             peer.silent_since_ns = now
 
     def _heartbeat(self) -> None:
-        for peer in self._peers.values():
-            hello = Hello(self.me, self.life, self.cluster, time.monotonic_ns(), *self._shows)
-            self._put(peer, [link.encode(hello)])
-            if peer.out.cut and peer.out.to_life is not None:
+        everyone = self._peers.values()
+        known = tuple((p.process, p.into.known) for p in everyone if p.into.known >= 0)
+        for peer in everyone:
+            now = time.monotonic_ns()
+            hello = Hello(self.me, self.life, self.cluster, now, *self._shows, VERSION, known)
+            if self._put(peer, [link.encode(hello)]):
+                peer.out.hello_left(now)
+            if peer.told_cut and peer.out.to_life is not None:
                 self._put(peer, [link.encode(Cut(self.life, peer.out.to_life))])
 
     def _take(self, peer: _Peer) -> None:
@@ -347,7 +402,11 @@ class Links:
             frames, peer.waiting, peer.waiting_bytes = peer.waiting, deque(), 0
         for data in frames:
             self._send_all(peer, peer.out.push(*link.pieces_of(data, PIECE_BYTES)))
-        if peer.out.cut and not peer.told_cut:
+        if peer.out.cut and not peer.told_cut and not self.alone:
+            dropped = {p.process for p in self._peers.values() if p.out.cut}
+            if not leaves_majorities(self._topology, dropped):
+                self.alone = True  # nobody is told: it is this life that is over
+                return
             peer.told_cut = True
             self._put(peer, [link.encode(Cut(self.life, peer.out.to_life or 0))])
             self.lost(peer.process, "the link is cut: it did not take what was sent to it")
@@ -384,17 +443,26 @@ class Links:
                 self._send_all(peer, peer.out.on_welcome(record))
                 peer.heard_ns, peer.error = now, ""
                 self._measure(peer, record, now)
-                if before is not None and peer.out.to_life != before:
-                    peer.told_cut = False
-                    peer.clock = RemoteClock(HOST_DRIFT_PPB)
-                    self.lost(peer.process, f"life {before} ended; it lives its life {record.life}")
+                self._note_rebirth(peer, before)
             case Ack():
                 peer.heard_ns = now
                 self._send_all(peer, peer.out.on_ack(record))
+            case Unread(life, to_life, why):
+                if (life, to_life) == (peer.out.to_life, self.life):
+                    self.unread = peer.process, why
             case Refused(version, why):
                 peer.error = f"refused by process {peer.process} (version {version}): {why}"
             case _:
                 peer.error = f"a {type(record).__name__} as an answer"
+
+    def _note_rebirth(self, peer: _Peer, before: int | None) -> None:
+        now_lives = peer.out.to_life
+        if before is None or now_lives is None or now_lives == before:
+            return
+        peer.told_cut = False
+        peer.clock = RemoteClock(HOST_DRIFT_PPB)
+        ended, lives = link.number_of(before), link.number_of(now_lives)
+        self.lost(peer.process, f"life {ended} ended; it lives its life {lives}")
 
     def _measure(self, peer: _Peer, w: Welcome, now: int) -> None:
         try:
@@ -446,24 +514,48 @@ class Links:
         if hello.cluster != self.cluster:
             self._refuse(route, key, "another cluster.toml: use the same file on every host")
             return
+        if hello.wire != VERSION:
+            self._refuse(
+                route,
+                key,
+                f"wire version {hello.wire} meets {VERSION}: run the same release of shmcast on "
+                "every host",
+            )
+            return
+        self._learn(hello.known)
         welcome = peer.into.on_hello(hello, came, time.monotonic_ns())
-        if welcome is not None:
-            peer.out.meet(hello.life)
-            peer.route, peer.heard_ns = route, came
-            peer.shown = Heard(hello.process, hello.life, came, hello.epoch, hello.leader)
-            self._reply(route, welcome)
+        if welcome is None:
+            return  # it finds in our Hello which life of it we know
+        if peer.into.unread:
+            self._reply(route, Unread(self.life, hello.life, peer.into.unread))
+            return  # and it is not heard: whoever counts on it must look elsewhere
+        before = peer.out.to_life
+        peer.out.meet(hello.life)
+        self._note_rebirth(peer, before)
+        peer.route, peer.heard_ns = route, came
+        number = link.number_of(hello.life)
+        peer.shown = Heard(hello.process, number, came, hello.epoch, hello.leader)
+        self._reply(route, welcome)
+
+    def _learn(self, known: tuple[tuple[ProcessId, int], ...]) -> None:
+        for process, life in known:
+            if process == self.me and link.outlives(life, self.life):
+                self.outlived = max(self.outlived or 0, link.number_of(life))
+            elif process in self._peers:
+                self._peers[process].into.learn(life)
 
     def _data(self, peer: _Peer, head: Data, data: bytes) -> None:
         peer.owes_ack = True
         if peer.into.leaves_a_gap(head):
-            peer.gap = True
+            peer.gap = not peer.full
         elif peer.into.is_next(head):
             try:
                 whole = peer.into.whole(data, FRAME_BYTES_MAX)
-            except Corrupt:
-                peer.into.cut = True
+            except Corrupt as error:
+                self.refuse(peer.process, str(error))
                 raise
-            if whole is None or self.arrived(peer.process, whole) is not False:
+            peer.full = whole is not None and self.arrived(peer.process, whole) is False
+            if not peer.full:
                 peer.into.took(data)
 
     def _refuse(self, route: bytes, key: bytes, why: str) -> None:

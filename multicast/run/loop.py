@@ -2,7 +2,8 @@
 
 One turn: wait for frames until the next timer or beat; handle all that came; fire what is due;
 show that we live and look who else does; let requests in; send what all this made, few frames for
-each receiver. Nothing leaves before its turn is over.
+each receiver. Nothing leaves before its turn is over. Without a majority it holds still: it fires
+nothing and lets nobody in (reach.py).
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from shmcast.multicast.run import records
 from shmcast.multicast.run.api import Delivery, Place
 from shmcast.multicast.run.config import ClusterConfig, Replica
 from shmcast.multicast.run.detector import Detector
+from shmcast.multicast.run.edge import Edge
 from shmcast.multicast.run.front import Front, place_of
 from shmcast.multicast.run.handover import Handover, Item
 from shmcast.multicast.run.life import OwnLife
@@ -54,10 +56,12 @@ from shmcast.multicast.run.transport import CLIENTS_FROM
 from shmcast.multicast.run.wire import RECORDS, Codec, kind_of
 
 if TYPE_CHECKING:
-    from shmcast.multicast.traces.writer import TraceWriter
+    from shmcast.multicast.run.recording import Recorder
 
 NS_PER_TICK = 1000
-LATE_NS = 200_000  # while a peer is behind, its backlog is tried again after this
+LATE_NS = 200_000  # while a peer is behind, its backlog is tried again after this; then doubled
+GIVE_TICKS = 1000  # while a snapshot is on its way, there may be room for more after this
+LATE_NS_MAX = 10_000_000
 
 Sink = Callable[[Item], None]
 
@@ -77,7 +81,7 @@ class Loop:
         *,
         sink: Sink,
         accepting: Callable[[], bool],
-        trace: TraceWriter | None = None,
+        trace: Recorder | None = None,
     ) -> None:
         self.config, self.me, self.life = config, replica.proc, life
         self.sink, self.accepting, self.trace = sink, accepting, trace
@@ -88,6 +92,7 @@ class Loop:
         options = for_messages_of(config.options, config.message_size)
         self.machine = machine_of(config.engine, self.me, topology, options)
         self.codec = Codec(config.engine, topology)
+        self.edge = Edge(self.machine)
         self.detector = Detector(topology, self.me, config.options["suspect_ticks"], self.now)
         self.front = Front(topology, self.me, self.detector.group, life.incarnation)
         self.sessions = Sessions()
@@ -99,6 +104,7 @@ class Loop:
             self.names[self.detector.group],
             enter=self.front.marker,
             send=self.peers.send,
+            room_for=self.peers.room_for,
             put=sink,
             deliver=self._deliver_request,
         )
@@ -114,6 +120,8 @@ class Loop:
         self.timers: dict[TimerName, int] = {}
         self.timer_heap: list[tuple[int, int, TimerName]] = []
         self.timer_count = 0
+        self.holds_still = False
+        self.late_ns = LATE_NS
         self.local: deque[Receive] = deque()
         self.outgoing: dict[ProcessId, list[Wire]] = {}
         self.answers: dict[int, list[records.Record]] = {}
@@ -134,12 +142,15 @@ class Loop:
             self._beat()
         for sender, data in frames:
             self._frame(sender, data)
-        self._fire_timers()
+        if not self.holds_still:
+            self._fire_timers()
         if self.now >= self.next_beat:
             self._beat()
-        if self.is_member:
+        if self.is_member and not self.holds_still:
             for message in self.front.take():
                 self._handle(Multicast(message))
+        if self.handover.is_giving:
+            self.handover.give()
         self._send_all()
 
     @property
@@ -156,12 +167,13 @@ class Loop:
             self.turn()
 
     def _wait_ns(self) -> int:
-        if self.peers.behind:
-            return LATE_NS
         due = self.next_beat
-        if self.timer_heap:
+        if self.timer_heap and not self.holds_still:
             due = min(due, self.timer_heap[0][0])
-        return max(0, due - ticks_now()) * NS_PER_TICK
+        if self.handover.is_giving:
+            due = min(due, self.now + GIVE_TICKS)
+        wait_ns = max(0, due - ticks_now()) * NS_PER_TICK
+        return min(wait_ns, self.late_ns) if self.peers.behind else wait_ns
 
     # What comes in -----------------------------------------------------------------------
 
@@ -172,13 +184,14 @@ class Loop:
                     self._record(sender, record)
             elif sender in self.detector.peers:
                 for wire in self.codec.decode(data):
+                    self.edge.check(wire)
                     self._handle(Receive(wire, sender))
             else:
                 raise Corrupt(f"{sender} is no replica, and speaks like one")
-        except (Corrupt, Incompatible):
+        except (Corrupt, Incompatible) as error:
             # What it said is lost to us: from here on it must not count on our having heard it.
             self.refused += 1
-            self.peers.cut_off(sender)
+            self.peers.cut_off(sender, str(error))
 
     def _record(self, sender: ProcessId, record: records.Record) -> None:
         if isinstance(record, records.Request) and sender == record.client >= CLIENTS_FROM:
@@ -190,6 +203,8 @@ class Loop:
                 self.answers.setdefault(sender, []).append(answer)
         elif isinstance(record, records.SnapshotChunk) and sender in self.detector.peers:
             self._take_over(self.handover.chunk(record, self.now))
+        elif isinstance(record, records.Declined) and sender in self.detector.peers:
+            self.handover.declined(record, self.now)
 
     def _fire_timers(self) -> None:
         heap = self.timer_heap
@@ -204,10 +219,14 @@ class Loop:
     def _beat(self) -> None:
         self.next_beat = self.now + self.beat_ticks
         self.life.show_complete(self.handover.is_complete)
+        if self.trace is not None:
+            self.trace.look()
         for event in self.peers.look(self.now):
             self._handle(event)
         if self.is_member:
             self._take_over(self.handover.tick(self.now))
+        if self.membership is None:  # dab knows by itself who takes part
+            self.holds_still = not (self.detector.has_quorum() and self.peers.has_room())
 
     def _take_over(self, sessions: Sessions | None) -> None:
         if sessions is not None:
@@ -325,7 +344,11 @@ class Loop:
         return found
 
     def _send_all(self) -> None:
+        """A lone client's answer first: nobody else waits for what follows its delivery. When
+        several wait, the replicas go on first, with larger batches."""
         peers = self.peers
+        if len(self.answers) == 1:
+            self._send_answers()
         if self.outgoing:
             outgoing, self.outgoing = self.outgoing, {}
             encoded: dict[tuple[int, ...], list[bytes]] = {}
@@ -336,11 +359,16 @@ class Loop:
                     frames = encoded[same] = self.codec.frames(wires)
                 for data in frames:
                     peers.send(to, data)
-        if self.answers:
-            answers, self.answers = self.answers, {}
-            for client, given in answers.items():
-                peers.answer(client, records.encode(given))
-        peers.flush()
+        self._send_answers()
+        if peers.flush() or not peers.behind:
+            self.late_ns = LATE_NS
+        else:
+            self.late_ns = min(2 * self.late_ns, LATE_NS_MAX)
+
+    def _send_answers(self) -> None:
+        answers, self.answers = self.answers, {}
+        for client, given in answers.items():
+            self.peers.answer(client, records.encode(given))
 
     def close(self) -> None:
         self.peers.close()

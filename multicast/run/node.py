@@ -1,8 +1,9 @@
 """This process as a replica: the event loop in a thread of its own, deliveries for the application.
 
 The loop must go on while the application computes, or the others would take this replica for dead.
-What is delivered waits in a queue. A long queue closes the door to new requests here; one that is
-longer than `QUEUE_MAX` ends this life: it could only be served by forgetting how much memory there
+What is delivered waits in a queue. A long queue closes the door to new requests here (clients are
+told Busy, and ask again until their deadlines); one that is longer than `QUEUE_MAX`, or holds more
+than `QUEUE_BYTES_MAX`, ends this life: it could only be served by forgetting how much memory there
 is.
 """
 
@@ -14,19 +15,25 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Self
 
-from shmcast.errors import DeadlineMissed, Incompatible, MessageTooLarge
+from shmcast.errors import DeadlineMissed, Incompatible
 from shmcast.multicast.protocols.registry import lookup
 from shmcast.multicast.run.api import Delivery, State
 from shmcast.multicast.run.config import ClusterConfig
-from shmcast.multicast.run.handover import SNAPSHOT_BYTES_MAX, Item, Restore, Take
+from shmcast.multicast.run.handover import Item, Restore, Take
 from shmcast.multicast.run.life import OwnLife
 from shmcast.multicast.run.loop import Loop, ticks_now
 from shmcast.multicast.run.recording import recorder
 
 QUEUE_LONG = 10_000
 QUEUE_MAX = 1_000_000
+QUEUE_BYTES_LONG = 64 << 20  # of payloads
+QUEUE_BYTES_MAX = 512 << 20
 CLOSE_TIMEOUT_S = 10.0
 LEAVE_TICKS = 5_000_000  # after which it ends without an answer
+
+
+def _bytes_of(item: Item) -> int:
+    return len(item.payload) if isinstance(item, Delivery) else 0
 
 
 class Node:
@@ -39,6 +46,8 @@ class Node:
         self._replica = config.replica(name)
         self._keep = keep
         self._queue: deque[Item] = deque()
+        self._put_bytes = 0  # ever; each of the two belongs to one thread
+        self._taken_bytes = 0
         self._changed = threading.Condition()
         self._waiting = False
         self._closing = False
@@ -59,7 +68,7 @@ class Node:
                 f"{self.name} has lived before, and {config.engine} knows no way back: stop the "
                 "whole cluster (shmcast down) and start it anew, or use wbcast"
             )
-        self.trace = recorder(config, self._replica.proc, incarnation)
+        self.trace = recorder(config, self._replica.proc, incarnation, self.name)
         sink = self._put if self._keep else self._pass
         return Loop(
             config,
@@ -99,15 +108,21 @@ class Node:
             self._act(item)
 
     def _put(self, item: Item) -> None:
-        if len(self._queue) >= QUEUE_MAX:
+        if len(self._queue) >= QUEUE_MAX or self._waiting_bytes > QUEUE_BYTES_MAX:
             raise DeadlineMissed(
-                f"{self.name}: {QUEUE_MAX} deliveries wait for the application: take them faster, "
-                "or start fewer clients; start this replica again"
+                f"{self.name}: {len(self._queue)} deliveries of {self._waiting_bytes} bytes wait "
+                "for the application: take them faster, or start fewer clients; start this replica "
+                "again"
             )
+        self._put_bytes += _bytes_of(item)
         self._queue.append(item)
 
+    @property
+    def _waiting_bytes(self) -> int:
+        return self._put_bytes - self._taken_bytes
+
     def _keeps_up(self) -> bool:
-        return len(self._queue) < QUEUE_LONG
+        return len(self._queue) < QUEUE_LONG and self._waiting_bytes < QUEUE_BYTES_LONG
 
     def _wake(self) -> None:
         with self._changed:
@@ -126,6 +141,7 @@ class Node:
                 if not self._await(timeout):
                     return
                 continue
+            self._taken_bytes += _bytes_of(item)
             if isinstance(item, Delivery):
                 if optimistic or not item.optimistic:
                     yield item
@@ -139,13 +155,7 @@ class Node:
             if state is not None:
                 state.restore(item.state)
             return
-        snapshot = b"" if state is None else state.snapshot()
-        if len(snapshot) > SNAPSHOT_BYTES_MAX:
-            raise MessageTooLarge(
-                f"{self.name}: a snapshot of {len(snapshot)} bytes; at most {SNAPSHOT_BYTES_MAX} "
-                "can be handed to a replica that comes back"
-            )
-        self._loop.handover.given.append((item, snapshot))
+        self._loop.handover.take(item, state)
 
     def _await(self, timeout: float | None) -> bool:
         """False: the node is closed. Looks again now and then: nobody waits without an end."""

@@ -29,7 +29,7 @@ class Option:
         return engine in self.engines
 
     def in_ticks(self, value_ms: float) -> int:
-        return max(1, round(value_ms * TICKS_PER_MS))
+        return max(1, round(value_ms * TICKS_PER_MS)) if value_ms else 0
 
 
 OPTIONS: dict[str, Option] = {
@@ -58,6 +58,9 @@ OPTIONS: dict[str, Option] = {
     ),
     "lag_ms": Option(
         2000, 1, 600_000, _WBCAST, "for which a suspected replica's messages are kept"
+    ),
+    "bound_ms": Option(
+        0, 0, 600_000, _MESSAGES, "Δ that a recorded run is judged by; 0: by none"
     ),
     "delta_ms": Option(20, 0.1, 60_000, ("dab",), "Δ: the longest way of a message"),
     "theta_ms": Option(20, 0.1, 60_000, ("dab",), "Θ: the length of a slot"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from shmcast.errors import Corrupt
+from shmcast.errors import Corrupt, DeadlineMissed, Incompatible
 from shmcast.multicast.protocols.core import Event, LocalTime, ProcessId
 from shmcast.multicast.run.config import ClusterConfig
 from shmcast.multicast.run.detector import Detector, Leadership
@@ -20,6 +20,7 @@ from shmcast.multicast.run.inbox import (
     remove_inbox,
 )
 from shmcast.multicast.run.life import Life, OwnLife, PeerLife
+from shmcast.multicast.run.reach import leaves_majorities
 from shmcast.multicast.run.transport import Frame
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ CAPACITY = 32  # slots for each sender
 REQUEST_HEAD_BYTES = 64 << 10  # the most that a client's frame has besides its payload
 NS_PER_TICK = 1000
 SWEEP_TICKS = 1_000_000  # how often clients that died are looked for
+UNHURRIED_BYTES_MAX = 4 << 20  # on its way to one peer
 UNBORN_BYTES_MAX = 16 << 20
 
 
@@ -46,6 +48,14 @@ class Peers:
         self.config, self.me, self.own, self.detector = config, me, life, detector
         self._crashed = crashed
         self._buried: dict[ProcessId, int] = {}  # the last life that is known to be over
+        here = config.replicas[me].host
+        self._local = {
+            r.proc: PeerLife(config, r.proc)
+            for r in config.replicas
+            if r.proc != me and r.host == here
+        }
+        for peer in self._local.values():
+            peer.refuse_another_release()
         incarnation = life.incarnation
         if incarnation:
             remove_inbox(inbox_name(config.name, me, incarnation - 1))
@@ -58,12 +68,6 @@ class Peers:
             client_bytes_max=config.message_size + REQUEST_HEAD_BYTES,
         )
         self._head = head_of(me, incarnation)
-        here = config.replicas[me].host
-        self._local = {
-            r.proc: PeerLife(config, r.proc)
-            for r in config.replicas
-            if r.proc != me and r.host == here
-        }
         self._beats: dict[ProcessId, int] = {}
         self._lives: dict[ProcessId, int] = {}  # whose inbox an outlet leads to
         self._outlets: dict[ProcessId, Outlet] = {}
@@ -74,6 +78,7 @@ class Peers:
         self._clients: dict[int, Outlet] = {}
         self._late: set[Outlet] = set()  # that have a backlog
         self._next_sweep = detector.now + SWEEP_TICKS
+        self._looked = detector.now
         self._remote = None if config.one_host else self._hosts()
 
     def _hosts(self) -> Hosts:
@@ -106,10 +111,14 @@ class Peers:
                 events += self._seen(process, peer, life)
         leadership = detector.leaders[detector.group]
         if self._remote is not None:
+            self._remember(self._remote.outlived)
             for heard in self._remote.look(leadership):
                 shown = Leadership(heard.epoch, heard.leader)
                 at = heard.at_ns // NS_PER_TICK
                 events += detector.heard(heard.process, heard.life, at, shown)
+        away, self._looked = now - self._looked, now
+        if 2 * away > detector.suspect_ticks:
+            detector.excuse(away, now)
         events += detector.passed(now)
         leadership = detector.leaders[detector.group]
         self.own.beat(now * NS_PER_TICK, *leadership)
@@ -117,6 +126,18 @@ class Peers:
             self._next_sweep = now + SWEEP_TICKS
             self._sweep()
         return events
+
+    def _remember(self, outlived: int | None) -> None:
+        """The others know a life of this replica that its host has forgotten. Under a number of its
+        past, and without a memory, it must not vote."""
+        if outlived is None:
+            return
+        self.own.begin_after(outlived)
+        raise DeadlineMissed(
+            f"{self.config.replicas[self.me].name} has lived before, the others remember its life "
+            f"{outlived}, and this host has forgotten it, as after a reboot: start this replica "
+            "again, it takes over another's state"
+        )
 
     def _seen(self, process: ProcessId, peer: PeerLife, life: Life) -> list[Event]:
         has_beaten = life.beat_ns > self._beats.get(process, 0)
@@ -197,7 +218,7 @@ class Peers:
         """Its first life is over before it began: it will come as one that missed something."""
         try:
             OwnLife(self.config, process).close()
-        except (FileExistsError, Corrupt):
+        except (FileExistsError, Corrupt, Incompatible):
             return  # it is being born right now, or cannot be
         del self._unborn[process]
 
@@ -210,15 +231,34 @@ class Peers:
         if outlet.is_behind:
             self._late.add(outlet)
 
-    def flush(self) -> None:
+    def flush(self) -> bool:
+        """True: something left that had found no room."""
+        moved = False
         for outlet in list(self._late):
-            outlet.flush()
+            moved |= outlet.flush()
             if not outlet.is_behind:
                 self._late.discard(outlet)
+        return moved
 
-    def cut_off(self, process: ProcessId) -> None:
+    def room_for(self, process: ProcessId) -> bool:
+        """For what has no hurry; one that does not live takes everything."""
+        outlet = self._outlets.get(process)
+        if outlet is not None:
+            return outlet.backlog_bytes <= UNHURRIED_BYTES_MAX
+        return self._remote is None or self._remote.waiting_bytes(process) <= UNHURRIED_BYTES_MAX
+
+    def has_room(self) -> bool:
+        """False: what is on its way to a majority of some group must arrive first."""
+        stuffed = {p for p, outlet in self._outlets.items() if outlet.is_stuffed}
+        stuffed |= {p for p in self._unborn if 2 * self._unborn_bytes[p] > UNBORN_BYTES_MAX}
+        if self._remote is not None:
+            stuffed.update(self._remote.stuffed())
+        return not stuffed or leaves_majorities(self.config.topology, stuffed)
+
+    def cut_off(self, process: ProcessId, why: str) -> None:
+        """What it sent cannot be read: it must not count on our having heard it, and ends."""
         if self._remote is not None and process in self._remote:
-            self._remote.cut_off(process)
+            self._remote.refuse(process, why)
         for outlets in (self._outlets, self._clients):
             if process in outlets:
                 outlets[process].cut_off()

@@ -17,6 +17,7 @@ from shmcast.multicast.run.wire import RECORDS, VERSION, body_of
 
 SNAPSHOT_CHUNKS_MAX = 1 << 20
 FRAGMENTS_MAX = 1 << 16
+WHY_MAX = 300
 REQUESTS_MAX = 1 << 10  # in one composite: the index is part of a place
 Natural: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Name: TypeAlias = Annotated[str, Meta(max_length=255)]
@@ -115,8 +116,25 @@ class Fragment(_Record, tag=9, frozen=True):
             raise ValueError(f"fragment {self.index} of {self.count}")
 
 
+class Declined(_Record, tag=10, frozen=True):
+    """The donor has no state to give as of the marker (joiner, incarnation, attempt)."""
+
+    incarnation: Natural
+    attempt: Natural
+    why: Annotated[str, Meta(max_length=WHY_MAX)]
+
+
 Record: TypeAlias = (
-    Heartbeat | Hello | Request | Reply | Busy | Redirect | Marker | SnapshotChunk | Fragment
+    Heartbeat
+    | Hello
+    | Request
+    | Reply
+    | Busy
+    | Redirect
+    | Marker
+    | SnapshotChunk
+    | Fragment
+    | Declined
 )
 
 _HEAD = bytes((VERSION, RECORDS))

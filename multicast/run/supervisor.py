@@ -45,8 +45,10 @@ class Supervisor:
         *,
         command: CommandOf = replica_command,
         say: Callable[[str, str], None] = lambda name, text: None,
+        new: bool = False,
     ) -> None:
-        self.config, self.host, self._say = config, host, say
+        """`new`: on several hosts, too, what was before is forgotten."""
+        self.config, self.host, self._say, self._new = config, host, say, new
         self.directory = RunDirectory(config, host)
         self.children = [Child(r, command(config, r), say) for r in config.on_host(host)]
         self._stopping = False
@@ -73,7 +75,7 @@ class Supervisor:
         return True
 
     def _begin_anew(self) -> None:
-        if forget_lives(self.config):
+        if forget_lives(self.config, new=self._new):
             remove_segments(self.config)
             if aside := set_trace_aside(self.config):
                 self._say(self.config.name, f"the record of the run before is in {aside}")
@@ -124,11 +126,11 @@ class Supervisor:
             with contextlib.suppress(BlockingIOError):
                 wake.recv(4096)
         for child in self.children:
-            links = dict(child.links)
+            before = dict(child.links), child.trace
             if child.output in ready and not child.read_output():
                 self._poll.unregister(child.output)
                 # Closed by a process that lives on: `reap` must not wait for more.
-            if child.links != links:
+            if (child.links, child.trace) != before:
                 self._write_state()
             if child.pidfd in ready:
                 self._on_death(child)
@@ -197,6 +199,7 @@ def _state_of(child: Child) -> dict[str, Any]:
         "failing": child.is_failing,
         "ended": child.ended,
         "links": child.links,
+        "trace": child.trace,
         "last_words": list(child.tail)[-3:] if child.ended else [],
     }
 

@@ -6,7 +6,7 @@ joiner. The joiner keeps what stands after its marker, restores, and delivers wh
 delivers the marker at one place, so state and what follows fit without a gap or an overlap.
 
     joiner  WAITING --own marker--> KEEPING --snapshot is whole--> COMPLETE
-               ^  no answer in time, damaged, or too much kept: next donor, next attempt |
+               ^  no answer, declined, damaged, too much kept: next donor, next attempt  |
                +-------------------------------------------------------------------------+
 """
 
@@ -25,6 +25,7 @@ from shmcast.errors import Corrupt
 from shmcast.multicast.run.api import Place
 
 SNAPSHOT_VERSION = 1
+PATIENCE_DOUBLINGS = 4
 T = TypeVar("T")
 
 
@@ -115,7 +116,7 @@ class Phase(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    patience: int  # ticks without a sign of the donor
+    patience: int  # ticks without a sign of the donor; grows with the attempts
     attempts: int = 12
     kept_records: int = 1 << 16
     kept_bytes: int = 1 << 26
@@ -131,6 +132,7 @@ class Joiner(Generic[T]):
         self._attempt = 0
         self._donor: int | None = None
         self._due = 0
+        self._declined = ""  # why, the last time
         self._kept: deque[tuple[Place, T]] = deque()
         self._kept_bytes = 0
         self._parts: dict[int, bytes] = {}
@@ -156,12 +158,15 @@ class Joiner(Generic[T]):
             self.phase = Phase.IDLE
             return []
         if self._attempt >= self._limits.attempts:
-            return [GiveUp(f"{self._group}: no donor sent its state in {self._attempt} attempts")]
+            why = f" ({self._declined})" if self._declined else ""
+            return [
+                GiveUp(f"{self._group}: no donor sent its state in {self._attempt} attempts{why}")
+            ]
         known = [n for n, donor in enumerate(donors, 1) if donor == self._donor]
         after = known[0] if known else 0
         self._donor = donors[after % len(donors)]
         self._attempt += 1
-        self._due = now + self._limits.patience
+        self._due = now + self._patience
         self.phase = Phase.WAITING
         return [SendMarker(self.marker, self._donor)]
 
@@ -174,7 +179,21 @@ class Joiner(Generic[T]):
         """A marker is delivered here; only one's own last one matters."""
         if self.phase is Phase.WAITING and marker == self.marker:
             self.phase = Phase.KEEPING
-            self._due = now + self._limits.patience
+            self._due = now + self._patience
+
+    @property
+    def _patience(self) -> int:
+        """A large state takes its time before the first piece of it is here."""
+        return self._limits.patience << min(self._attempt - 1, PATIENCE_DOUBLINGS)
+
+    def declined(
+        self, marker: MarkerId, why: str, now: int, donors: Sequence[int]
+    ) -> list[Effect[T]]:
+        """The donor has nothing to give."""
+        if self.phase not in (Phase.WAITING, Phase.KEEPING) or marker != self.marker:
+            return []
+        self._declined = why
+        return self._ask(now, donors)
 
     def keep(
         self, place: Place, record: T, size: int, now: int, donors: Sequence[int]
@@ -194,7 +213,7 @@ class Joiner(Generic[T]):
         marker, index, count, data = part
         if self.phase is not Phase.KEEPING or marker != self.marker or index in self._parts:
             return []
-        self._due = now + self._limits.patience
+        self._due = now + self._patience
         self._parts[index] = data
         self._parts_bytes += len(data)
         if self._parts_bytes > self._limits.snapshot_bytes or not 0 <= index < count:

@@ -33,6 +33,7 @@ class Replicas:
         size: int,
         app: str = "",
         more: str = "",
+        options: str = "",
     ) -> None:
         self.file = directory / "cluster.toml"
         self.trace = directory / "trace"
@@ -40,7 +41,7 @@ class Replicas:
         lines = [f'[cluster]\nname = "{name}"\nengine = "{engine}"\ntrace = "trace"']
         lines += [f'app = "{app}"' if app else "", more, "[groups]"]
         lines += [f"g{g + 1} = [{members}]" for g in range(groups)]
-        self.file.write_text("\n".join([*lines, "[options]", CALM, ""]))
+        self.file.write_text("\n".join([*lines, "[options]", CALM, options, ""]))
         self.cluster = Cluster.load(self.file)
         self.config = self.cluster.config
         self.processes: dict[str, subprocess.Popen[str]] = {}
@@ -59,7 +60,8 @@ class Replicas:
     def leader(self, group: int) -> str:
         """As the group's members show it now."""
         shown = [PeerLife(self.config, p).read() for p in self.config.topology.groups[group]]
-        newest = max((life for life in shown if life), key=lambda life: (life.epoch, -life.leader))
+        begun = [life for life in shown if life is not None and life.has_begun]
+        newest = max(begun, key=lambda life: (life.epoch, -life.leader))
         return self.config.replicas[newest.leader].name
 
     def wait_for_life(self, name: str, incarnation: int) -> None:
@@ -127,11 +129,19 @@ def replicas(
     size: int = 3,
     app: str = "",
     more: str = "",
+    options: str = "",
 ) -> Iterator[Replicas]:
     """`name` must differ from test to test: tests run beside each other on one host. `more`: lines
-    of [cluster]."""
+    of [cluster]; `options`: of [options]."""
     found = Replicas(
-        directory, f"{name}-{os.getpid()}", engine, groups=groups, size=size, app=app, more=more
+        directory,
+        f"{name}-{os.getpid()}",
+        engine,
+        groups=groups,
+        size=size,
+        app=app,
+        more=more,
+        options=options,
     )
     try:
         yield found

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,14 +20,19 @@ from helpers import wait_until
 from shmcast.errors import DeadlineMissed
 from shmcast.multicast.run import keys
 from shmcast.multicast.run.cluster import Cluster
+from shmcast.multicast.run.inbox import inbox_name, remove_inbox
+from shmcast.multicast.run.life import path_of
+from shmcast.multicast.run.replica import EXIT_AGAIN
 
 HOSTS = 3
 
 
 class Hosts(Replicas):
-    """Replica g1.a on host h0, g1.b on h1, g1.c on h2."""
+    """Replica g1.a on host h0, g1.b on h1, g1.c on h2, and so for each group."""
 
-    def __init__(self, directory: Path, name: str, network: Network | None) -> None:
+    def __init__(
+        self, directory: Path, name: str, network: Network | None, *, groups: int = 1
+    ) -> None:
         self.network = network
         self.file = directory / "cluster.toml"
         self.trace = directory / "trace"
@@ -35,10 +42,11 @@ class Hosts(Replicas):
             addresses = network.addresses
         lines = [
             f'[cluster]\nname = "{name}"\nengine = "wbcast"\ntrace = "trace"\nkeys = "keys"',
-            '[groups]\ng1 = ["a@h0", "b@h1", "c@h2"]',
+            "[groups]",
+            *(f'g{n + 1} = ["a@h0", "b@h1", "c@h2"]' for n in range(groups)),
             "[hosts]",
             *(
-                f'h{i} = {{ address = "{address}", port = {free_port(network, address)} }}'
+                f'h{i} = {{ address = "{address}", port = {free_port(network, address, groups)} }}'
                 for i, address in enumerate(addresses)
             ),
             "[options]",
@@ -60,12 +68,17 @@ class Hosts(Replicas):
         self.processes[name] = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
 
-def free_port(network: Network | None, address: str) -> int:
+def free_port(network: Network | None, address: str, count: int) -> int:
+    """The first of so many in a row."""
     if network is not None:
         return 7000
-    with socket.create_server((address, 0)) as one:
-        port: int = one.getsockname()[1]
-        return port
+    while True:
+        with contextlib.ExitStack() as held, contextlib.suppress(OSError, OverflowError):
+            first = held.enter_context(socket.create_server((address, 0)))
+            port: int = first.getsockname()[1]
+            for more in range(1, count):
+                held.enter_context(socket.create_server((address, port + more)))
+            return port
 
 
 @pytest.fixture
@@ -137,11 +150,72 @@ def test_another_file_on_another_host_is_told_at_both(tmp_path: Path) -> None:
         for name, peer in (("g1.a", "g1.b"), ("g1.b", "g1.a")):
             errors = cluster.processes[name].stderr
             assert errors
-            line = errors.readline()
-            assert line.startswith(f"{name}: link with {peer}: ")
-            assert "another cluster.toml: use the same file on every host" in line
+            told = "another cluster.toml: use the same file on every host"
+            assert any(
+                line.startswith(f"{name}: link with {peer}: ") and told in line for line in errors
+            )
     finally:
         cluster.clean()
+
+
+def test_a_rebooted_host_comes_back_with_the_others_state_and_ends_nobody(tmp_path: Path) -> None:
+    """Its replica was life 0 again, with an empty state: its peers took themselves for cut off and
+    ended all at once, and so did the state."""
+    cluster = Hosts(tmp_path, name_of("hostboot"), None)
+    try:
+        cluster.start_all()
+        done = multicasts(cluster, 30)
+        cluster.kill("g1.a")
+        forget(cluster, "g1.a")
+        done += multicasts(cluster, 10)
+        cluster.start("g1.a")
+        assert cluster.processes["g1.a"].wait(60) == EXIT_AGAIN
+        errors = cluster.processes["g1.a"].stderr
+        assert errors and "has lived before, the others remember its life 0" in errors.read()
+        cluster.start("g1.a")
+        cluster.wait_for_life("g1.a", 1)
+
+        def delivers() -> bool:
+            done.extend(multicasts(cluster, 1))
+            return bool(cluster.delivered("g1.a", incarnation=1))
+
+        wait_until(delivers, "it delivers again")
+        assert all(cluster.processes[name].poll() is None for name in ("g1.b", "g1.c"))
+        judged(cluster, done, ["g1.b", "g1.c"])
+    finally:
+        cluster.clean()
+
+
+def test_a_group_over_three_hosts_is_restarted_in_turn_and_stops_nobody(tmp_path: Path) -> None:
+    cluster = Hosts(tmp_path, name_of("hostroll"), None, groups=2)
+    try:
+        cluster.start_all()
+        traffic = Traffic(cluster, [], ["g1", "g2"])
+        traffic.wait_for(10)
+        for name in ("g1.a", "g1.b", "g1.c"):
+            cluster.wait_for_life(name, 0)
+            if name == "g1.b":
+                cluster.kill(name)
+            else:
+                cluster.processes[name].terminate()
+                assert cluster.processes[name].wait(60) == 0
+            cluster.start(name)
+            wait_until(
+                lambda name=name: cluster.delivered(name, incarnation=1), f"{name} delivers again"
+            )
+            traffic.wait_for(5)
+        done = traffic.stop()
+        judged(cluster, done, ["g2.a", "g2.b", "g2.c"])
+    finally:
+        cluster.clean()
+
+
+def forget(cluster: Hosts, name: str) -> None:
+    """What a reboot does to a host: its shared memory is empty, and so is a disk that was new."""
+    proc = cluster.config.replica(name).proc
+    path_of(cluster.config, proc).unlink()
+    remove_inbox(inbox_name(cluster.config.name, proc, 0))
+    shutil.move(cluster.trace / f"process={proc}", cluster.file.parent / "before")
 
 
 @pytest.mark.parametrize(
@@ -170,9 +244,11 @@ def test_a_host_that_was_cut_off_catches_up(
 class Traffic:
     """A client on one machine sees every host's inbox; it retries what the cut host cannot do."""
 
-    def __init__(self, cluster: Hosts, done: list[tuple[int, int]]) -> None:
+    def __init__(
+        self, cluster: Hosts, done: list[tuple[int, int]], groups: Sequence[str] = ("g1",)
+    ) -> None:
         self.done = done
-        self._cluster = cluster
+        self._cluster, self._groups = cluster, groups
         self._stop = threading.Event()
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run)
@@ -182,7 +258,7 @@ class Traffic:
         try:
             with self._cluster.client() as client:
                 while not self._stop.is_set():
-                    ordered = client.multicast(b"payload", ["g1"], timeout=60)
+                    ordered = client.multicast(b"payload", self._groups, timeout=60)
                     self.done.append((client.id, ordered.sequence))
         except BaseException as error:
             self._error = error

@@ -33,7 +33,10 @@ def free_port() -> int:
 class Pair:
     """Process 0 on host alpha, process 1 on host beta."""
 
-    def __init__(self, directory: Path, address: str = "127.0.0.1") -> None:
+    def __init__(
+        self, directory: Path, address: str = "127.0.0.1", *, beside: bool = False
+    ) -> None:
+        """`beside`: a third member, on alpha, so that the group can do without beta."""
         for host in ("alpha", "beta", "stranger"):
             keys.make(directory, host)
         self.keys = directory
@@ -42,13 +45,14 @@ class Pair:
             Replica(f"g1.{'ab'[i]}", i, "g1", host, ports[i], None)
             for i, host in enumerate(("alpha", "beta"))
         )
+        third = (Replica("g1.c", 2, "g1", "alpha", free_port(), None),) if beside else ()
         self.ports = ports
         self.config = ClusterConfig(
             path=directory / "cluster.toml",
             name="test",
             engine="wbcast",
             hosts=tuple(Host(r.host, address, r.port) for r in replicas),
-            groups=(Group("g1", replicas),),
+            groups=(Group("g1", replicas + third),),
             copies=1,
             message_size=1024,
             options=MappingProxyType({}),
@@ -211,7 +215,32 @@ def test_a_new_life_gets_nothing_that_was_meant_for_the_old_one(pair: Pair) -> N
     expect(pair, 1, [b"new"])
 
 
-def test_a_link_that_overflows_is_cut_on_both_sides_and_never_has_a_gap(pair: Pair) -> None:
+@pytest.fixture
+def trio(tmp_path: Path) -> Iterator[Pair]:
+    made = Pair(tmp_path / "keys", beside=True)
+    yield made
+    made.close()
+
+
+def test_who_drops_what_is_for_a_majority_ends_itself_and_cuts_nobody(pair: Pair) -> None:
+    """A host that was cut off for long ended every healthy replica when it was back."""
+    alpha, beta, relay = pair.through_a_relay(bytes_max=1000)
+    send_all(alpha, 1, frames(0, 10))
+    expect(pair, 1, frames(0, 10))
+    relay.cut(refusing=True)
+    send_all(alpha, 1, [b"x" * 100] * 20)
+    wait_until(lambda: alpha.alone, "it is the one that is alone")
+    assert alpha.stuffed() == [1]
+    relay.heal()
+    already = relay.taken
+    wait_until(lambda: relay.taken > already, "a new connection")
+    before = alpha.status()[1].heard_ns
+    wait_until(lambda: (alpha.status()[1].heard_ns or 0) < (before or 0), "an answer")
+    assert not beta.status()[0].cut
+
+
+def test_a_link_that_overflows_is_cut_on_both_sides_and_never_has_a_gap(trio: Pair) -> None:
+    pair = trio
     alpha, beta, relay = pair.through_a_relay(bytes_max=1000)
     send_all(alpha, 1, frames(0, 10))
     expect(pair, 1, frames(0, 10))
@@ -268,7 +297,7 @@ def test_a_flood_with_the_wrong_key_gets_nothing_and_leaves_nothing(pair: Pair) 
     before = descriptors()
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     flood = [dealer(pair, context, "stranger") for _ in range(100)]
-    hello = link.encode(link.Hello(1, 9, pair.config.fingerprint, 0))
+    hello = link.encode(link.Hello(1, link.life_of(9, 0), pair.config.fingerprint, 0))
     for one in flood:
         one.send(hello)
     wait_until(lambda: alpha.refused_connections >= 100, "all were judged")
@@ -291,6 +320,18 @@ def test_connections_that_say_nothing_are_closed(pair: Pair) -> None:
         one.close()
 
 
+@pytest.mark.parametrize("wrong", ["alpha", "beta"])
+def test_a_host_with_a_wrong_key_is_told_so_itself(pair: Pair, wrong: str) -> None:
+    """Only the others complained, of a stranger; where the mistake was nobody said a word."""
+    beta = pair.start(1)
+    for kind in (".public", ".secret") if wrong == "alpha" else (".public",):
+        (pair.keys / f"{wrong}{kind}").write_bytes((pair.keys / f"stranger{kind}").read_bytes())
+    alpha = pair.start(0, unanswered_ns=1)
+    wait_until(lambda: "compare the .public files" in alpha.complaints().get(1, ""), "it says so")
+    if wrong == "alpha":
+        wait_until(lambda: None in beta.complaints(), "and so does the other side")
+
+
 def test_another_hosts_key_does_not_make_a_process(pair: Pair) -> None:
     """beta's key, but it says that it is process 0 or 7."""
     alpha = pair.start(0)
@@ -298,6 +339,36 @@ def test_another_hosts_key_does_not_make_a_process(pair: Pair) -> None:
     one = dealer(pair, context, "beta")
     one.send(link.encode(link.Hello(7, 0, pair.config.fingerprint, 0)))
     wait_until(lambda: "another's key" in alpha.status()[1].error, "it is noted")
+    context.destroy(linger=0)
+
+
+def test_a_sender_of_what_nobody_can_read_is_told_and_the_reader_goes_on(pair: Pair) -> None:
+    """The reader ended: one replica of another release took down all others."""
+    alpha, beta = pair.start(0), pair.start(1)
+    send_all(alpha, 1, frames(0, 5))
+    expect(pair, 1, frames(0, 5))
+    beta.refuse(0, "no frame of ours")
+    wait_until(lambda: alpha.unread is not None, "the sender knows")
+    assert alpha.unread == (1, "no frame of ours")
+    send_all(beta, 0, frames(0, 5))
+    expect(pair, 0, frames(0, 5))
+    assert beta.missed == []
+    alpha.close(timeout=0)
+    again = pair.start(0, life=1)
+    send_all(again, 1, frames(5, 9))
+    expect(pair, 1, frames(0, 9))
+
+
+def test_another_wire_version_is_refused_before_a_frame_is_read(pair: Pair) -> None:
+    alpha = pair.start(0)
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    one = dealer(pair, context, "beta")
+    one.send(link.encode(link.Hello(1, 0, pair.config.fingerprint, 0, wire=99)))
+    wait_until(lambda: "wire version 99 meets" in alpha.status()[1].error, "alpha says it")
+    assert one.poll(30_000)
+    answer = link.decode(one.recv())
+    assert isinstance(answer, link.Refused) and "same release" in answer.why
+    assert alpha.status()[1].life is None
     context.destroy(linger=0)
 
 

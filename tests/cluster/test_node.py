@@ -11,9 +11,10 @@ import pytest
 from cluster.replicas import replicas
 from cluster.traffic import Traffic, judged
 from helpers import SHM, Child, wait_until
-from shmcast.errors import DeadlineMissed, MailboxFull, MessageTooLarge, NoQuorum
+from shmcast.errors import DeadlineMissed, Incompatible, MailboxFull, MessageTooLarge, NoQuorum
 from shmcast.mailbox.faults import kill_copy
 from shmcast.mailbox.mailbox import Mailbox
+from shmcast.multicast.checks.verdict import Outcome
 from shmcast.multicast.protocols.core import Message, MessageId
 from shmcast.multicast.protocols.topology import Topology
 from shmcast.multicast.protocols.wbcast_wire import MulticastMsg
@@ -21,10 +22,15 @@ from shmcast.multicast.run.detector import Detector
 from shmcast.multicast.run.handover import PATIENCE_TICKS, Handover
 from shmcast.multicast.run.inbox import SENDERS, Outlet, head_of, inbox_name, lanes_for_replicas
 from shmcast.multicast.run.life import OwnLife, path_of
+from shmcast.multicast.run.recording import ORDERED
 from shmcast.multicast.run.replica import EXIT_AGAIN
 from shmcast.multicast.run.supervisor import stop
+from shmcast.multicast.run.transfer import PATIENCE_DOUBLINGS
 from shmcast.multicast.run.transport import CLIENTS_FROM
 from shmcast.multicast.run.wire import Codec
+from shmcast.multicast.traces.judge import check_record
+from shmcast.multicast.traces.reader import read_record
+from shmcast.multicast.traces.run_info import RunInfo
 
 
 def test_a_multicast_to_two_groups_is_delivered_by_all_replicas_in_one_order(
@@ -215,13 +221,14 @@ def test_a_replica_that_nobody_gives_a_state_ends_with_one_clear_error() -> None
         "g1",
         enter=lambda marker: None,
         send=lambda to, data: None,
+        room_for=lambda to: True,
         put=lambda item: None,
         deliver=lambda request, place, dest: None,
     )
-    for now in range(12):
-        handover.tick(now * PATIENCE_TICKS)
+    for attempt in range(12):
+        handover.tick(attempt * PATIENCE_TICKS << PATIENCE_DOUBLINGS)
     with pytest.raises(NoQuorum, match=r"12 attempts.*start the cluster anew"):
-        handover.tick(12 * PATIENCE_TICKS)
+        handover.tick(12 * PATIENCE_TICKS << PATIENCE_DOUBLINGS)
 
 
 def test_clients_without_a_place_are_told_so_and_a_replica_always_finds_one(
@@ -231,7 +238,9 @@ def test_clients_without_a_place_are_told_so_and_a_replica_always_finds_one(
     with replicas(tmp_path, "lanes", groups=1) as cluster, cluster.client() as late:
         cluster.start_all()
         with cluster.client() as client:
-            client.multicast(b"first", ["g1"], timeout=60)
+            client.multicast(b"first", ["g1"], timeout=60)  # a majority is up now,
+        for replica in cluster.config.replicas:  # and from here on everybody's inbox is there
+            cluster.wait_for_life(replica.name, 0)
         spare = lanes_for_replicas(cluster.config)
         others = [
             Outlet(inbox_name(cluster.config.name, p, 0), head_of(CLIENTS_FROM + n, 0), spare=spare)
@@ -254,6 +263,49 @@ def test_clients_without_a_place_are_told_so_and_a_replica_always_finds_one(
         )
         for outlet in others:
             outlet.close()
+
+
+def test_a_record_that_cannot_be_written_ends_nobody(tmp_path: Path) -> None:
+    """With a full disk one kill ended every replica: each tried to put it on record."""
+    with replicas(tmp_path, "disk", groups=1) as cluster:
+        cluster.start_all()
+        traffic = Traffic(cluster, ["g1"])
+        traffic.wait_for(10)
+        cluster.wait_for_life("g1.c", 0)
+        recorded = cluster.trace / f"process={cluster.config.replica('g1.c').proc}"
+        wait_until(recorded.exists, "it records")
+        recorded.rename(tmp_path / "elsewhere")
+        recorded.touch()  # from here on nothing can be written there
+        cluster.kill("g1.c")
+        for name in ("g1.a", "g1.b"):
+            errors = cluster.processes[name].stderr
+            assert errors and f"{name}: trace: 1 events are missing: " in errors.readline()
+        cluster.start("g1.c")
+        errors = cluster.processes["g1.c"].stderr
+        assert errors and "g1.c: trace: life 1 of process 2 is not recorded" in errors.readline()
+        cluster.wait_for_life("g1.c", 1)
+        traffic.wait_for(10)
+        traffic.stop()
+        assert cluster.stop_all() == [0, 0, 0]
+
+
+def test_a_run_with_a_bound_is_judged_by_it_and_shows_when_clients_were_told(
+    tmp_path: Path,
+) -> None:
+    """verify had no Δ for a run of real processes, and no latency to completion."""
+    with replicas(tmp_path, "bound", groups=1, size=1, options="bound_ms = 600_000") as cluster:
+        cluster.start_all()
+        with cluster.client() as client:
+            for _ in range(5):
+                client.multicast(b"payload", ["g1"], timeout=60)
+        cluster.stop_all()
+        info = RunInfo.read(cluster.trace)
+        assert info.bound_ns == 600_000_000_000
+        record = read_record(cluster.trace)
+        verdict = check_record(record, ["real-time"])["real-time"]
+        assert verdict.outcome is Outcome.PASSED, verdict.reason
+        told = [event.msg for event in record.trace.events if event.kind == ORDERED]
+        assert told == [(client.id, n) for n in range(1, 6)]
 
 
 SILENT_CLIENT = """
@@ -305,6 +357,30 @@ def test_a_damaged_record_of_lives_is_refused_and_down_removes_it(
         life = OwnLife(cluster.config, 0)
         assert life.incarnation == 0
         life.close()
+
+
+@pytest.mark.parametrize(
+    ("at", "what"), [(7, b"9"), (8, b"\x63")], ids=["another form", "another wire version"]
+)
+def test_a_newcomer_of_another_release_ends_itself_and_nobody_else(
+    tmp_path: Path, at: int, what: bytes
+) -> None:
+    """Each cut the other off, and the old ones were the majority."""
+    with replicas(tmp_path, "release", groups=1) as cluster:
+        old = OwnLife(cluster.config, 1)
+        old.beat(1, 0, 0)
+        path = path_of(cluster.config, 1)
+        record = bytearray(path.read_bytes())
+        record[at : at + 1] = what
+        path.write_bytes(record)
+        cluster.start("g1.a")
+        process = cluster.processes["g1.a"]
+        assert process.wait(60) == EXIT_AGAIN
+        assert process.stderr and "another release of shmcast (" in process.stderr.read()
+        assert path.read_bytes() == bytes(record)
+        old.close(orderly=False)
+        with pytest.raises(Incompatible, match="end the whole cluster with that release"):
+            OwnLife(cluster.config, 1)
 
 
 def test_the_record_of_a_life_counts_on_and_belongs_to_one(tmp_path: Path) -> None:

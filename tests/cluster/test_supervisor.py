@@ -19,9 +19,11 @@ from typer.testing import CliRunner
 from helpers import Child, wait_until
 from shmcast.cli.cluster import status_of
 from shmcast.cli.main import app
+from shmcast.cli.output import Code
 from shmcast.multicast.run.child import LOOP_FAILURES
 from shmcast.multicast.run.config import ClusterConfig, load
-from shmcast.multicast.run.leftovers import forget_lives
+from shmcast.multicast.run.leftovers import forget_lives, lives_lost
+from shmcast.multicast.run.life import OwnLife, path_of
 from shmcast.multicast.run.run_directory import RunDirectory, identity
 from shmcast.multicast.run.supervisor import stop
 from shmcast.multicast.traces.reader import read_record
@@ -50,6 +52,7 @@ if sys.argv[1] == "g1.a":
     print("g1.a: link with g2.a: another cluster.toml")
     print("g1.a: link with g2.a: well again", flush=True)
 if sys.argv[1] == "g1.b":
+    print("g1.b: trace: 7 events are missing: disk full")
     print("g1.b: link with g2.a: another cluster.toml", flush=True)
 signal.pause()
 """
@@ -131,6 +134,7 @@ def test_what_is_wrong_with_a_link_is_shown_by_status(
     wait_until(lambda: replicas(config)["g1.b"]["links"], "it is on record")
     shown = CliRunner().invoke(app, ["status", str(config.path)])
     assert "g1.b: link with g2.a: another cluster.toml" in shown.stderr
+    assert "g1.b: its record is not whole: 7 events are missing: disk full" in shown.stderr
     assert replicas(config)["g1.a"]["links"] == {}
 
 
@@ -252,6 +256,40 @@ def test_a_fresh_start_sets_the_record_of_the_run_before_aside(
     all_up(config)
     assert (config.trace.with_name("run.1") / "run.json").exists()
     assert not (config.trace / "run.json").exists()
+
+
+def test_up_refuses_to_forget_a_lost_state_unless_it_is_told_to(config: ClusterConfig) -> None:
+    """It began anew without a word: what had been acknowledged was gone, and nobody knew."""
+    born = OwnLife(config, 0)
+    born.close(orderly=False)
+    assert not lives_lost(config)  # it never served anybody
+    lived = OwnLife(config, 0)
+    lived.beat(1, 0, 0)
+    assert not lives_lost(config)
+    lived.close()
+    shown = CliRunner().invoke(app, ["up", str(config.path)])
+    assert shown.exit_code == Code.LOST
+    assert "state is lost" in shown.stderr and "up --new" in shown.stderr
+    assert path_of(config, 0).exists()
+    command = [sys.executable, "-m", "shmcast.cli", "up", str(config.path), "--new", "--detach"]
+    assert subprocess.run(command, check=False, timeout=60).returncode == 0
+    assert not lives_lost(config)
+
+
+def test_status_shows_who_leads_and_who_has_the_state(config: ClusterConfig) -> None:
+    life = OwnLife(config, 0)
+    life.show_complete(True)
+    life.beat(1, 0, 1)
+    other = OwnLife(config, 1)
+    other.beat(1, 0, 1)
+    shown = CliRunner().invoke(app, ["status", str(config.path), "--json"])
+    first, second, third = json.loads(shown.stdout)["replicas"]
+    assert (first["life"], first["complete"], first["leader"]) == (0, True, "g1.b")
+    assert (second["complete"], third["complete"]) == (False, None)
+    shown = CliRunner().invoke(app, ["status", str(config.path)])
+    assert "waits for a state" in shown.stdout and "g1.b" in shown.stdout
+    for one in (life, other):
+        one.close()
 
 
 def test_records_of_lives_are_forgotten_only_when_nobody_lives(config: ClusterConfig) -> None:

@@ -14,6 +14,8 @@ from shmcast.multicast.run import link
 from shmcast.multicast.run.link import Ack, Cut, Data, Hello, Incoming, Outgoing, Welcome
 
 PIECE_BYTES = 8
+LIFE, NEXT = link.life_of(0, 7), link.life_of(1, 3)
+FORGETFUL = link.life_of(0, 9)  # of a host that was rebooted
 
 
 class World:
@@ -22,10 +24,11 @@ class World:
     def __init__(self, seed: int, frames_max: int = 10_000) -> None:
         self.random = Random(seed)
         self.frames_max = frames_max
-        self.out = Outgoing(0, frames_max, 1 << 20)
-        self.into = Incoming(0)
+        self.out = Outgoing(LIFE, frames_max, 1 << 20)
+        self.into = Incoming(LIFE)
         self.there: deque[tuple[Hello | Data | Cut, bytes]] = deque()
         self.back: deque[Welcome | Ack] = deque()
+        self.now = 0
         self.pushed: list[bytes] = []  # to the receiver's present life, as the sender knows it
         self.got: list[bytes] = []  # by the receiver's present life, of the sender's present one
 
@@ -35,7 +38,9 @@ class World:
         self.there += self.out.push(*link.pieces_of(data, PIECE_BYTES))
 
     def heartbeat(self) -> None:
-        self.there.append((Hello(1, self.out.life, "c", 0), b""))
+        self.now += 1
+        self.there.append((Hello(1, self.out.life, "c", self.now), b""))
+        self.out.hello_left(self.now)
         if self.out.cut and self.out.to_life is not None:
             self.there.append((Cut(self.out.life, self.out.to_life), b""))
 
@@ -44,7 +49,7 @@ class World:
             return
         head, data = self.there.popleft()
         if isinstance(head, Hello):
-            if head.life > self.into.from_life:
+            if head.life != self.into.from_life and not link.outlives(self.into.known, head.life):
                 self.got.clear()
             answer = self.into.on_hello(head, 0, 0)
             self.back += [answer] if answer else []
@@ -133,9 +138,9 @@ def test_a_new_receiver_hears_nothing_of_the_past(seed: int) -> None:
     for _ in range(150):
         world.step()
     world.heal()
-    world.into, world.got = Incoming(1), []
+    world.into, world.got = Incoming(NEXT), []
     world.heal()
-    assert world.got == [] and world.out.to_life == 1
+    assert world.got == [] and world.out.to_life == NEXT
     world.pushed.clear()
     for _ in range(150):
         world.step()
@@ -151,7 +156,7 @@ def test_an_old_life_of_the_sender_is_not_heard_again(seed: int) -> None:
     for _ in range(100):
         world.step()
     late = list(world.there)
-    world.out, world.pushed = Outgoing(1, 10_000, 1 << 20), []
+    world.out, world.pushed = Outgoing(NEXT, 10_000, 1 << 20), []
     world.there.clear()
     world.heal()
     world.there.extend(late)
@@ -197,7 +202,7 @@ def test_a_broken_link_would_be_noticed(broken: str) -> None:
 
 
 def test_a_piece_that_nobody_sends_is_refused() -> None:
-    into = Incoming(0)
+    into = Incoming(LIFE)
     assert into.whole(link.pieces_of(b"whole", 8)[0], 5) == b"whole"
     for piece in (b"", b"\7piece", b"\0" + bytes(6)):
         with pytest.raises(Corrupt):
@@ -224,11 +229,92 @@ def test_what_answers_a_new_life_is_not_lost_when_its_welcome_comes(seed: int) -
     for _ in range(100):
         world.step()
     world.heal()
-    world.into, world.got = Incoming(1), []
+    world.into, world.got = Incoming(NEXT), []
     world.pushed.clear()
-    world.out.meet(1)  # its Hello, over the link of the other direction
+    world.out.meet(NEXT)  # its Hello, over the link of the other direction
     for _ in range(100):
         world.step()
         assert world.got == world.pushed[: len(world.got)]
     world.heal()
     assert world.got == world.pushed
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32))
+def test_a_sender_that_forgot_its_past_is_not_heard_and_cuts_nobody(seed: int) -> None:
+    """After a reboot it was life 0 again: its first frames were swallowed, the rest was taken for
+    the continuation."""
+    world = World(seed)
+    for _ in range(seed % 200):
+        world.step()
+    world.heal()
+    got = list(world.got)
+    world.out, world.pushed = Outgoing(FORGETFUL, 10_000, 1 << 20), []
+    for _ in range(100):
+        world.step()
+    world.heal()
+    assert world.got == got and not world.into.cut and not world.out.cut
+    world.out, world.pushed = Outgoing(NEXT, 10_000, 1 << 20), []
+    for _ in range(100):
+        world.step()
+    world.heal()
+    assert world.got == world.pushed
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32))
+def test_a_receiver_that_forgot_its_past_gets_nothing_and_cuts_nobody(seed: int) -> None:
+    world = World(seed)
+    for _ in range(seed % 200):
+        world.step()
+    world.heal()
+    world.into, world.got = Incoming(FORGETFUL), []
+    for _ in range(100):
+        world.step()
+    world.heal()
+    assert world.got == [] and not world.out.cut and not world.into.cut
+
+
+def test_a_life_that_others_have_met_ends_the_one_before() -> None:
+    into = Incoming(LIFE)
+    into.learn(NEXT)
+    assert into.on_hello(Hello(1, LIFE, "c", 0), 0, 0) is None
+    assert into.on_hello(Hello(1, NEXT, "c", 0), 0, 0) is not None
+
+
+def a_link() -> Outgoing:
+    out = Outgoing(LIFE, 10_000, 1 << 20)
+    out.on_welcome(Welcome(NEXT, LIFE, 0, 0, 0, 0))
+    return out
+
+
+def test_a_frame_on_a_long_way_is_sent_once() -> None:
+    """At every heartbeat it was sent again, twelve times in 100 ms."""
+    out = a_link()
+    assert len(out.push(b"frame")) == 1
+    for now in range(10, 20):
+        out.hello_left(now)
+        assert out.on_welcome(Welcome(NEXT, LIFE, 0, now - 10, 0, 0)) == []  # to an earlier Hello
+    assert out.on_ack(Ack(NEXT, LIFE, 1, False)) == []
+    assert out.on_welcome(Welcome(NEXT, LIFE, 1, 10, 0, 0)) == []
+
+
+def test_a_frame_that_the_next_hello_overtook_is_sent_again() -> None:
+    out = a_link()
+    out.push(b"frame")
+    out.hello_left(10)
+    assert len(out.on_welcome(Welcome(NEXT, LIFE, 0, 11, 0, 0))) == 1
+
+
+def test_a_peer_without_room_is_asked_with_fewer_and_fewer_frames() -> None:
+    """It got the whole window again, at every heartbeat."""
+    out = a_link()
+    for _ in range(link.WINDOW):
+        out.push(b"frame")
+    sent = []
+    for now in range(1, 6):
+        out.hello_left(now)
+        sent.append(len(out.on_welcome(Welcome(NEXT, LIFE, 0, now, 0, 0))))
+    assert sent == [128, 16, 2, 1, 1]
+    more = [len(out.on_ack(Ack(NEXT, LIFE, expected, False))) for expected in (1, 3, 7)]
+    assert more == [2, 4, 8]

@@ -14,9 +14,12 @@ import typer
 from rich.table import Table
 
 from shmcast.cli.output import Code, complain, console, emit_json
-from shmcast.multicast.run.config import ClusterConfig, load
+from shmcast.errors import MailboxLost
+from shmcast.multicast.run.config import ClusterConfig, Replica, load
+from shmcast.multicast.run.leftovers import lives_lost
+from shmcast.multicast.run.life import PeerLife
 from shmcast.multicast.run.run_directory import RunDirectory, living
-from shmcast.multicast.run.supervisor import Supervisor, log_to, stop
+from shmcast.multicast.run.supervisor import Supervisor, end_strays, log_to, stop
 
 File = Annotated[Path, typer.Argument(help="cluster.toml", show_default=False)]
 OnHost = Annotated[
@@ -47,6 +50,9 @@ def up(
     detach: Annotated[
         bool, typer.Option("--detach", "-d", help="Return when the replicas have started.")
     ] = False,
+    new: Annotated[
+        bool, typer.Option("--new", help="Begin without the state of before, if that is lost.")
+    ] = False,
 ) -> None:
     """Start the replicas that belong on this host, and start again what dies."""
     config = load(file)
@@ -54,12 +60,19 @@ def up(
     if RunDirectory(config, name).is_held():
         complain(f"{config.name} is up on {name} already; see: shmcast status {file}")
         return
+    end_strays(RunDirectory(config, name).read())
+    if not new and lives_lost(config):
+        raise MailboxLost(
+            f"{config.name}: its replicas have ended without `shmcast down`, all of them, as if "
+            "their supervisor was killed: their state is lost, with what was acknowledged to "
+            "clients. To begin without it: shmcast up --new"
+        )
     if detach:
-        _detach(config, name)
+        _detach(config, name, new)
         return
     is_daemon = os.environ.pop(_DETACHED, "") == "1"
     say = log_to(RunDirectory(config, name).path / "log") if is_daemon else _say
-    if not Supervisor(config, name, say=say).run():
+    if not Supervisor(config, name, say=say, new=new).run():
         complain(f"{config.name} is up on {name} already; see: shmcast status {file}")
 
 
@@ -67,8 +80,9 @@ def _say(name: str, text: str) -> None:
     typer.echo(f"{name}: {text}", err=True)
 
 
-def _detach(config: ClusterConfig, host: str) -> None:
+def _detach(config: ClusterConfig, host: str, new: bool) -> None:
     command = [sys.executable, "-m", "shmcast.cli", "up", str(config.path), "--host", host]
+    command += ["--new"] if new else []
     daemon = subprocess.Popen(
         command,
         env={**os.environ, _DETACHED: "1"},
@@ -111,10 +125,26 @@ def status_of(config: ClusterConfig, host: str) -> dict[str, Any]:
         "supervisor": supervisor[0] if supervisor else None,
         "same_file": state.get("fingerprint") == config.fingerprint if is_up else None,
         "replicas": [
-            _replica_status(replica.name, known.get(replica.name, {}))
+            {
+                **_replica_status(replica.name, known.get(replica.name, {})),
+                **_shown_by(config, replica),
+            }
             for replica in config.on_host(host)
         ],
     }
+
+
+def _shown_by(config: ClusterConfig, replica: Replica) -> dict[str, Any]:
+    """What a replica's own record says. `eager` has neither: no process leads, and places in the
+    shared memory say who is complete."""
+    peer = PeerLife(config, replica.proc)
+    life = peer.read()
+    lives = life is not None and life.has_begun and not peer.is_dead(life)
+    peer.close()
+    if life is None or not lives:
+        return {"life": None, "complete": None, "leader": None}
+    leader = config.replicas[life.leader].name if life.leader >= 0 else None
+    return {"life": life.incarnation, "complete": bool(life.complete), "leader": leader}
 
 
 def _replica_status(name: str, known: dict[str, Any]) -> dict[str, Any]:
@@ -127,6 +157,7 @@ def _replica_status(name: str, known: dict[str, Any]) -> dict[str, Any]:
         "starts": known.get("starts", 0),
         "ended": known.get("ended") or None,
         "last_words": known.get("last_words", []),
+        "trace": str(known.get("trace") or ""),
         "links": dict(links) if isinstance(links := known.get("links"), dict) else {},
     }
 
@@ -145,7 +176,7 @@ def status(file: File, host: OnHost = None, json: Json = False) -> None:
 
 def _print(found: dict[str, Any]) -> None:
     table = Table(box=None, pad_edge=False)
-    for title in ("replica", "state", "pid", "uptime", "starts", "last end"):
+    for title in ("replica", "state", "pid", "uptime", "starts", "last end", "follows"):
         table.add_column(title, justify="left" if title in ("replica", "state") else "right")
     for one in found["replicas"]:
         uptime = "" if one["uptime_s"] is None else f"{one['uptime_s']:,.0f} s"
@@ -157,11 +188,14 @@ def _print(found: dict[str, Any]) -> None:
             uptime,
             str(one["starts"]),
             one["ended"] or "",
+            (one["leader"] or "") if one["complete"] is not False else "waits for a state",
         )
     console().print(table)
     for one in found["replicas"]:
         if one["state"] == "failing":
             complain(f"{one['name']} keeps failing: {' / '.join(one['last_words'])}")
+        if one["trace"]:
+            complain(f"{one['name']}: its record is not whole: {one['trace']}")
         for peer, what in one["links"].items():
             complain(f"{one['name']}: link with {peer}: {what}")
     if found["same_file"] is False:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shmcast.multicast.protocols.core import Nominate, Suspect, Trust
 from shmcast.multicast.protocols.topology import Topology
-from shmcast.multicast.run.detector import BIRTH_DOUBLINGS, Detector, Leadership
+from shmcast.multicast.run.detector import BIRTH_DOUBLINGS, CALM, Detector, Leadership
 
 LIMIT = 100  # ticks of silence
 
@@ -101,3 +101,38 @@ def test_any_two_that_hear_each_other_come_to_agree() -> None:
         two.heard(1, 0, now, one.leaders[0])
         one.heard(2, 0, now, two.leaders[0])
     assert one.leaders[0] == two.leaders[0] == (1, 1)
+
+
+def test_one_that_trusts_no_majority_stands_for_nothing_until_it_does() -> None:
+    """On its way back it deposed the leader that the others had followed all the time."""
+    detector = a_detector(me=2)
+    assert detector.passed(LIMIT + 1) == [Suspect(p) for p in (0, 1, 3, 4, 5)]
+    assert not detector.has_quorum()
+    assert detector.leaders[0] == (0, 0)
+    assert detector.heard(0, 0, LIMIT + 2, Leadership(0, 0)) == [Trust(0)]
+    assert detector.has_quorum()
+
+
+def test_a_leader_that_stays_away_is_replaced_when_a_majority_is_back() -> None:
+    detector = a_detector(me=2)
+    detector.passed(LIMIT + 1)
+    assert detector.heard(1, 0, LIMIT + 2) == [Trust(1), Nominate(0, 1)]
+
+
+def test_our_own_stall_is_charged_to_nobody() -> None:
+    detector = a_detector()
+    detector.excuse(10 * LIMIT, 10 * LIMIT)
+    assert detector.passed(11 * LIMIT) == []
+    assert detector.passed(11 * LIMIT + 1)[0] == Suspect(0)
+
+
+def test_patience_shrinks_again_after_a_long_time_without_a_mistake() -> None:
+    detector = a_detector()
+    detector.passed(LIMIT + 1)
+    detector.heard(2, 0, LIMIT + 1)
+    assert detector.peers[2].mistakes == 1
+    calm = LIMIT + 1 + CALM * 2 * LIMIT
+    detector.heard(2, 0, calm)
+    assert detector.peers[2].mistakes == 1
+    detector.heard(2, 0, calm + 1)
+    assert detector.peers[2].mistakes == 0

@@ -56,6 +56,7 @@ RECORDS: list[records.Record] = [
     records.Marker(2, 3, 1, 0),
     records.SnapshotChunk(3, 1, 0, 2, b"half"),
     records.Fragment(1, 1, 2, b"rest"),
+    records.Declined(3, 1, "no"),
 ]
 
 
