@@ -19,7 +19,7 @@ import typer
 
 import shmcast
 from shmcast.cli import bounds_bench
-from shmcast.cli.output import Code, complain, console, emit_json
+from shmcast.cli.output import Code, complain, emit_json
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, help="Measure: bounds, and speed against peers."
@@ -47,8 +47,9 @@ def source_tree() -> Path:
         if (place / "bench" / "run.py").is_file() and (place / "csrc" / "api.h").is_file():
             return place
     raise FileNotFoundError(
-        "figures against peers need the source tree of shmcast, which holds them (bench/): "
-        "go there and try again; `shmcast bench bounds` works everywhere"
+        "figures against peers are measured in shmcast's source tree, which is not here (no "
+        "bench/run.py): git clone it, run `make bench` there; `shmcast bench bounds` works "
+        "everywhere"
     )
 
 
@@ -68,13 +69,13 @@ def _measure(
         command += ["--quick"] if quick else []
         command += ["--repetitions", str(repetitions)] if repetitions else []
         command += ["--peers", *peers, "shmcast"] if peers else []
-        with console(stderr=True).status("measuring: nothing else should run here now"):
-            done = subprocess.run(
-                command, cwd=tree, capture_output=True, text=True, check=False,
-                env={**os.environ, "PYTHONPATH": str(tree)},
-            )  # fmt: skip
+        complain("measuring: nothing else should run here now")
+        done = subprocess.run(  # it says on stderr how far it is
+            command, cwd=tree, stdout=subprocess.DEVNULL, check=False,
+            env={**os.environ, "PYTHONPATH": str(tree)},
+        )  # fmt: skip
         if done.returncode:
-            complain(f"the measurement failed: {done.stderr.strip().splitlines()[-1:]}")
+            complain("the measurement failed, as it says above")
             raise typer.Exit(Code.FAILED_VERDICT)
         written = max(folder.glob("*.json"), key=lambda path: path.stat().st_mtime)
         content = json_module.loads(written.read_text(encoding="utf-8"))

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import io
 import json
 import os
-import pty
-import select
 import signal
-import struct
-import termios
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -27,6 +23,7 @@ from shmcast.mailbox.core import CopyState
 from shmcast.mailbox.domain import Domain
 from shmcast.mailbox.faults import kill_copy
 from shmcast.mailbox.mailbox import Mailbox
+from support.terminal import Session, at_a_terminal
 
 
 def a_row(name: str, rate: float = 0.0) -> Row:
@@ -150,40 +147,25 @@ def test_without_a_terminal_it_prints_lines_until_it_is_stopped(start: Any, box:
 
 
 @contextlib.contextmanager
-def terminal(start: Any, *args: str) -> Iterator[tuple[Any, Callable[[str], str], int]]:
-    """A process at a terminal of 24 lines of 120; what waits for a text there; the terminal."""
-    master, slave = pty.openpty()
-    before = termios.tcgetattr(slave)
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
-    process = start(*args, stdin=slave, stdout=slave)
-
-    def read_until(wanted: str) -> str:
-        seen = b""
-        while wanted.encode() not in seen:
-            readable, _, _ = select.select([master], [], [], 30.0)
-            assert readable, f"{wanted!r} is not in {seen!r}"
-            seen += os.read(master, 65536)
-        return seen.decode(errors="ignore")
-
-    yield process, read_until, master
-    os.write(master, b"q")
-    read_until("\x1b[?1049l")
-    assert process.wait(timeout=30) == 0
-    assert termios.tcgetattr(slave) == before  # the terminal is as it was
-    os.close(slave)
-    os.close(master)
+def top_at_a_terminal(*names: str) -> Iterator[Session]:
+    command = [sys.executable, "-m", "shmcast.cli", "top", *names, "--interval", "0.05"]
+    with at_a_terminal(command, size=(24, 120)) as session:
+        yield session
+        session.press("q")
+        assert session.rest().count("\n") == 0  # it has left the screen to whoever had it before
+        assert session.process.returncode == 0
 
 
-def test_in_a_terminal_it_draws_a_picture_and_obeys_keys(start: Any, box: Mailbox) -> None:
-    with terminal(start, "top", "--interval", "0.05") as (_, read_until, master):
-        read_until(box.name)
-        os.write(master, b"/")
-        read_until("filter:")
-        os.write(master, b"no-such-name\r")
-        read_until("no name contains 'no-such-name'")
+def test_in_a_terminal_it_draws_a_picture_and_obeys_keys(box: Mailbox) -> None:
+    with top_at_a_terminal(box.name) as session:
+        session.read_until(box.name)
+        session.press("/")
+        session.read_until("filter:")
+        session.press("no-such-name\r")
+        session.read_until("no name contains 'no-such-name'")
 
 
-def test_fifty_mailboxes_can_be_watched_in_a_terminal(start: Any, name: str) -> None:
+def test_fifty_mailboxes_can_be_watched_in_a_terminal(name: str) -> None:
     with contextlib.ExitStack() as stack:
         names = [f"{name}-{number:02}" for number in range(50)]
         boxes = []
@@ -191,18 +173,18 @@ def test_fifty_mailboxes_can_be_watched_in_a_terminal(start: Any, name: str) -> 
             boxes.append(stack.enter_context(Mailbox.create(each, copies=2, capacity=2)))
             stack.callback(Mailbox.remove, each)
         ends = [(box.sender(), box.receiver()) for box in boxes]
-        with terminal(start, "top", *names, "--interval", "0.05") as (_, read_until, master):
-            read_until("1–21 of 50")
-            os.write(master, b"\x1b[F")  # end
-            read_until("30–50 of 50")
-            os.write(master, b"\x1b[H")
-            read_until("1–21 of 50")
-            ends[49][0].send(b"x")
-            ends[49][1].receive(timeout=10)
-            os.write(master, b"/-49\r")
-            assert names[49] in read_until("filter: -49 ")
-            kill_copy(boxes[49], 0)
-            read_until("1 copy lost")
+        session = stack.enter_context(top_at_a_terminal(*names))
+        session.read_until("1–21 of 50")
+        session.press("\x1b[F")  # end
+        session.read_until("30–50 of 50")
+        session.press("\x1b[H")
+        session.read_until("1–21 of 50")
+        ends[49][0].send(b"x")
+        ends[49][1].receive(timeout=10)
+        session.press("/-49\r")
+        assert names[49] in session.read_until("filter: -49 ")
+        kill_copy(boxes[49], 0)
+        session.read_until("1 copy lost")
 
 
 def test_it_writes_nothing_into_the_memory_that_it_looks_at(run: Any, name: str) -> None:
