@@ -4,7 +4,7 @@
                         [--out DIRECTORY]
 
 Writes <date>-<host kind>.json (all runs), .npz (raw samples in ns), .md (tables and targets)
-and .svg (every question as bars with their spread; needs matplotlib).
+and .svg (every question as bars with their spread).
 """
 
 from __future__ import annotations
