@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from shmcast.errors import ShmcastError
 from shmcast.mailbox import server
-from shmcast.mailbox.core import CopyState
+from shmcast.mailbox.core import Closing, CopyState
 from shmcast.mailbox.domain import Domain
 from shmcast.mailbox.records import MailboxStats
 
@@ -66,7 +65,7 @@ def row(name: str, protocol: str, stats: MailboxStats) -> Row:
     )
 
 
-class Watch:
+class Watch(Closing):
     """Everything that exists here, again and again."""
 
     def __init__(self, *names: str) -> None:
@@ -118,14 +117,3 @@ class Watch:
         for domain in self._domains.values():
             domain.close()
         self._domains.clear()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
