@@ -28,12 +28,12 @@ demo: $(STAMP)
 	@$(MAKE) --no-print-directory $(VENV)/.pipeline || echo "no Spark: see above; going on without"
 	@$(BIN)/shmcast demo $(ARGS)
 
-# What the proof needs besides a compiler.
+# What tests and proof need besides a compiler: chromium is the largest, 120 MB.
 $(VENV)/.checkers: $(STAMP) tools/checkers
 	tools/checkers
 	@touch $@
 
-test: check $(VENV)/.checkers $(VENV)/.pipeline
+test: check $(VENV)/.checkers $(VENV)/.pipeline $(VENV)/.docs
 	$(BIN)/python -m pytest -q -n 3 --dist loadfile
 
 check: $(STAMP)

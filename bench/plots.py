@@ -1,12 +1,17 @@
-"""Lines over a number, and bars of peers, as small SVGs. Needs matplotlib, of the extra `bench`."""
+"""Lines over a number (with matplotlib, of the extra `bench`), and bars of peers, as small SVGs.
+
+python -m bench.plots RESULT.json    draws the bars of a stored result again, beside it
+"""
 
 from __future__ import annotations
 
-import importlib.util
+import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from shmcast.pipeline.report import svg
 
 
 def lines(
@@ -38,16 +43,22 @@ def lines(
     pyplot.close(figure)
 
 
-_COLOURS = {True: "#2469b3", False: "#9aa6b5"}
 _SCALES = {"ns": (1000.0, "µs, less is better"), "messages/s": (1e6, "million/s")}
+_LEFT, _WIDTH, _RIGHT, _BAR, _HEAD, _FOOT = 190, 480, 20, 17, 24, 30
+_STYLE = """
+text { font: 11px system-ui, sans-serif; fill: #1b2330; } .title { font-size: 12px; }
+.axis, .grid, .spread { stroke: #1b2330; } .grid { opacity: .12; } .other { fill: #9aa6b5; }
+.ours { fill: #2469b3; } .paper { fill: #fff; }
+@media (prefers-color-scheme: dark) {
+  text { fill: #dfe5ee; } .axis, .grid, .spread { stroke: #dfe5ee; } .paper { fill: #11151b; }
+  .ours { fill: #5c9ee6; } .other { fill: #5d6877; }
+}
+"""
 
 
 def draw(rows: list[dict[str, Any]], stem: Path) -> list[str]:
     """Every question of a run: a bar per peer, with the least and most of its repetitions.
-    Returns what was written: nothing without matplotlib."""
-    if importlib.util.find_spec("matplotlib") is None:
-        print("no plots: pip install matplotlib", file=sys.stderr)
-        return []
+    Returns what was written."""
     panels: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         if row["median"] and row["question"] != "counters":
@@ -55,39 +66,40 @@ def draw(rows: list[dict[str, Any]], stem: Path) -> list[str]:
     panels = {title: found for title, found in panels.items() if len(found) > 1}
     if not panels:
         return []
+    parts, top = [svg.element("style", _STYLE)], 0
+    height = sum(_HEAD + _BAR * len(found) + _FOOT for found in panels.values())
+    width = _LEFT + _WIDTH + _RIGHT
+    parts.append(svg.element("rect", width=width, height=height, class_="paper"))
+    for title, found in panels.items():
+        parts += _panel(title, found, top)
+        top += _HEAD + _BAR * len(found) + _FOOT
     path = stem.with_suffix(".svg")
-    _bars(path, panels)
+    path.write_text(svg.drawing(width, height, parts, "shmcast beside its peers") + "\n")
     return [path.suffix]
 
 
-def _bars(path: Path, panels: Mapping[str, list[dict[str, Any]]]) -> None:
-    import matplotlib
+def _panel(title: str, found: list[dict[str, Any]], top: int) -> Iterator[str]:
+    unit, words = _SCALES.get(found[0]["unit"], (1.0, found[0]["unit"]))
+    most = max(row["most"] for row in found) / unit
+    base = top + _HEAD + _BAR * len(found)
 
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = path.name
-    from matplotlib import pyplot
+    def x(value: float) -> float:
+        return _LEFT + _WIDTH * value / most
 
-    heights = [0.6 + 0.24 * len(found) for found in panels.values()]
-    figure, axes = pyplot.subplots(
-        len(panels), 1, figsize=(7.5, sum(heights)), squeeze=False,
-        gridspec_kw={"height_ratios": heights},
-    )  # fmt: skip
-    for axis, (title, found) in zip(axes[:, 0], panels.items(), strict=True):
-        unit, words = _SCALES.get(found[0]["unit"], (1.0, found[0]["unit"]))
-        middle = [row["median"] / unit for row in found]
-        spread = [
-            [m - row["least"] / unit for m, row in zip(middle, found, strict=True)],
-            [row["most"] / unit - m for m, row in zip(middle, found, strict=True)],
-        ]
-        axis.barh(
-            [row["peer"] for row in found], middle, xerr=spread, height=0.7,
-            color=[_COLOURS[row["copies"] > 0] for row in found],
-            error_kw={"elinewidth": 1, "capsize": 2, "ecolor": "#1b2330"},
-        )  # fmt: skip
-        axis.set_title(f"{title} ({words})", loc="left", fontsize="small")
-        axis.tick_params(labelsize="x-small")
-        axis.invert_yaxis()
-        axis.spines[["top", "right"]].set_visible(False)
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
-    pyplot.close(figure)
+    yield svg.text(_LEFT, top + 16, f"{title} ({words})", class_="title")
+    for value in svg.ticks(0, most, 5):
+        yield svg.line(x(value), top + _HEAD, x(value), base, "grid" if value else "axis")
+        yield svg.text(x(value), base + 14, f"{value:g}", "middle")
+    for number, row in enumerate(found):
+        y = top + _HEAD + _BAR * number
+        length = x(row["median"] / unit) - _LEFT
+        whose = "ours" if row["copies"] > 0 else "other"
+        yield svg.text(_LEFT - 6, y + 12, row["peer"], "end")
+        yield svg.element("rect", x=_LEFT, y=y + 2, width=length, height=_BAR - 4, class_=whose)
+        least, middle = x(row["least"] / unit), y + _BAR / 2
+        yield svg.line(least, middle, x(row["most"] / unit), middle, "spread")
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        draw(json.loads(Path(name).read_text())["rows"], Path(name))

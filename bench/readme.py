@@ -103,7 +103,9 @@ def _row(line: Line, content: dict[str, Any]) -> str | None:
 def section(content: dict[str, Any]) -> str:
     """Everything between the markers."""
     machine = content["machine"]
-    rows = [row for line in LINES if (row := _row(line, content)) is not None]
+    found = {line.words: _row(line, content) for line in LINES}
+    rows = [row for row in found.values() if row is not None]
+    unknown = "; ".join(words for words, row in found.items() if row is None) or "nothing"
     missing = ", ".join(content["missing"]) or "none"
     return "\n".join(
         [
@@ -117,6 +119,7 @@ def section(content: dict[str, Any]) -> str:
             "",
             f"{machine['cores']} cores, {machine['processor']}, Python {machine['python']}, "
             f"{machine['date'][:10]}; missing peers: {missing}.",
+            f"Not measured in that run: {unknown}.",
             f"Made by `{content['command']}`.",
         ]
     )

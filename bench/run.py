@@ -4,7 +4,7 @@
                         [--out DIRECTORY]
 
 Writes <date>-<host kind>.json (all runs), .npz (raw samples in ns), .md (tables and targets)
-and .svg (every question as bars with their spread; needs matplotlib).
+and .svg (every question as bars with their spread).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import platform
 import shlex
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,8 @@ from bench.questions import (
     throughput,
 )
 from bench.report import page, rows_of
+
+from shmcast.cli.output import progress
 
 QUESTIONS = {
     "core": core,
@@ -99,25 +102,33 @@ def _once(case: Case, number: int, samples: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _runs_of(cases: list[Case], scale: Scale, samples: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Repetitions outside, peers inside, so that the machine's moods hit everyone."""
+    failed: set[tuple[str, str, str]] = set()
+    for number in range(scale.repetitions):
+        for case in cases:
+            key = (case.question, case.case, case.peer)
+            if key in failed:
+                continue  # it would only hang again
+            run = _once(case, number, samples)
+            if run["error"]:
+                failed.add(key)
+            yield run
+
+
 def measure(
     scale: Scale, wanted: list[str], peers: list[Peer], samples: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """Repetitions outside, peers inside, so that the machine's moods hit everyone."""
     runs: list[dict[str, Any]] = []
-    for name in wanted:
-        cases = QUESTIONS[name].cases(peers, scale)
-        failed: set[tuple[str, str, str]] = set()
-        start = time.monotonic()
-        for number in range(scale.repetitions):
-            for case in cases:
-                key = (case.question, case.case, case.peer)
-                if key in failed:
-                    continue  # it would only hang again
-                run = _once(case, number, samples)
+    every = {name: QUESTIONS[name].cases(peers, scale) for name in wanted}
+    with progress("measuring", scale.repetitions * sum(map(len, every.values()))) as show:
+        for name, cases in every.items():
+            start = time.monotonic()
+            for run in _runs_of(cases, scale, samples):
                 runs.append(run)
-                if run["error"]:
-                    failed.add(key)
-        print(f"{name}: {time.monotonic() - start:.1f} s", file=sys.stderr, flush=True)
+                show(len(runs))
+            if not sys.stderr.isatty():
+                print(f"{name}: {time.monotonic() - start:.1f} s", file=sys.stderr, flush=True)
     return runs
 
 
@@ -158,7 +169,7 @@ def main() -> None:
     np.savez_compressed(stem.with_suffix(".npz"), **samples)
     written = [".json", ".npz", ".md", *([] if arguments.tiny else draw(rows, stem))]
     print(text)
-    print(f"\nwritten: {stem}{', '.join(written)}", file=sys.stderr)
+    print(f"\nwritten: {stem}{', '.join(written)}")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Faults on purpose: copies, processes and clocks.
 
 ``kill_copy(box, 0)`` truncates the first segment under everybody's feet; whoever uses the mailbox
-goes on with the others. Nothing here needs the victim's cooperation, except clocks, which each
-process skews for itself.
+goes on with the others. Nothing here needs the victim's cooperation, except clocks: each process
+skews its own, or allows others to.
 """
 
 from __future__ import annotations
@@ -18,9 +18,23 @@ import psutil
 
 from shmcast._native import lib
 from shmcast.errors import error_from
+from shmcast.mailbox.clock_fault import allow_skew, ask, skew_clock
 from shmcast.mailbox.core import CopyState, check
 from shmcast.mailbox.domain import Domain
 from shmcast.mailbox.mailbox import Mailbox
+
+__all__ = [
+    "Kill",
+    "allow_skew",
+    "continue_process",
+    "intact_copies",
+    "kill_copy",
+    "kill_process",
+    "segment_name",
+    "skew_clock",
+    "skew_process",
+    "stop_process",
+]
 
 
 class Kill(enum.StrEnum):
@@ -105,6 +119,14 @@ def continue_process(pid: int) -> None:
     _signal(pid, signal.SIGCONT)
 
 
-def skew_clock(offset_s: float = 0.0, drift: float = 0.0) -> None:
-    """This process's protocol clock: ahead by `offset_s`, and gaining `drift` seconds a second."""
-    lib.sc_clock_fault(int(offset_s * 1e9), int(drift * 1e9))
+def skew_process(pid: int, offset_s: float = 0.0, drift: float = 0.0) -> None:
+    """Skews the protocol clock of a process that has called `allow_skew`, or was started with
+    ``shmcast inject clock -- COMMAND``. Zero and zero make it right again."""
+    if ask(pid, offset_s, drift):
+        return
+    if not psutil.pid_exists(pid):
+        raise error_from(lib.SC_PEER_DEAD, f"process {pid}")
+    raise ProcessLookupError(
+        f"process {pid} lets nobody skew its clock: start it with `shmcast inject clock -- "
+        "COMMAND`, or have it call shmcast.mailbox.faults.allow_skew()"
+    )

@@ -4,6 +4,7 @@ is in the navigation. tests/support/pages.py says how blocks are marked."""
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -30,6 +31,7 @@ from support.pages import (
 )
 
 RUNNER = ROOT / "tests" / "support" / "run_page.py"
+PAGE_S = 840  # several sessions of Spark on a busy machine
 NAMESPACE = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
 
 
@@ -55,7 +57,7 @@ def namespace() -> list[str]:
 def run_page(page: Path, directory: Path) -> subprocess.CompletedProcess[str]:
     memory = "own" if namespace() else "shared"
     command = [*namespace(), sys.executable, str(RUNNER), str(page), str(directory), memory]
-    return subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PAGE_S, check=False)
 
 
 WITH_STEPS = [
@@ -63,6 +65,7 @@ WITH_STEPS = [
 ]
 
 
+@pytest.mark.timeout(PAGE_S + 60)
 @pytest.mark.parametrize("page", WITH_STEPS, ids=name_of)
 def test_the_blocks_of_the_page_run(page: Path, tmp_path: Path) -> None:
     done = run_page(page, tmp_path)
@@ -165,6 +168,18 @@ def hooks() -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
+    if importlib.util.find_spec("mkdocs") is None or importlib.util.find_spec("material") is None:
+        pytest.skip("mkdocs is not installed: make .venv/.docs")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path],
+        cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True, text=True, timeout=280, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "shmcast.mailbox.faults" in (tmp_path / "reference" / "tools.html").read_text()
 
 
 def test_every_public_name_has_a_reference() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from functools import partial
 
-from bench.peers.base import BATCH, Channel, Peer, ReceivingEnd, SendingEnd, unique_name
-from bench.peers.shmcast_mailbox import slots_for
+from bench.peers.base import Channel, Peer, ReceivingEnd, SendingEnd, unique_name
+from bench.peers.shmcast_mailbox import called, receiving_end, slots_for
 
 
 class DomainChannel(Channel):
@@ -35,14 +35,7 @@ class DomainChannel(Channel):
     def receiver(self, index: int) -> ReceivingEnd:
         from shmcast import Mailbox
 
-        box = Mailbox.open(f"{self.name}/{self._boxes[index]}")
-        receiver = box.receiver(wait=self._wait)
-        return ReceivingEnd(
-            receiver.receive,
-            partial(receiver.receive_many, BATCH),
-            payload=lambda message: bytes(message.data),
-            close=box.close,
-        )
+        return receiving_end(Mailbox.open(f"{self.name}/{self._boxes[index]}"), self._wait)
 
     def close(self) -> None:
         from shmcast import Domain
@@ -54,7 +47,7 @@ class DomainChannel(Channel):
 
 def domain_peer(copies: int) -> Peer:
     return Peer(
-        f"shmcast, {copies} {'copy' if copies == 1 else 'copies'}",
+        called(copies),
         partial(DomainChannel, copies=copies),
         fans_out=True,
         stream_wait="adaptive",

@@ -43,14 +43,7 @@ class MailboxChannel(Channel):
         return SendingEnd(sender.send, sender.send_many, box.close)
 
     def receiver(self, index: int) -> ReceivingEnd:
-        box = self.open()
-        receiver = box.receiver(wait=self._wait)
-        return ReceivingEnd(
-            receiver.receive,
-            partial(receiver.receive_many, BATCH),
-            payload=lambda message: bytes(message.data),
-            close=box.close,
-        )
+        return receiving_end(self.open(), self._wait)
 
     def close(self) -> None:
         from shmcast import Mailbox
@@ -60,9 +53,23 @@ class MailboxChannel(Channel):
             Mailbox.remove(self.name)
 
 
+def receiving_end(box: Any, wait: str) -> ReceivingEnd:
+    receiver = box.receiver(wait=wait)
+    return ReceivingEnd(
+        receiver.receive,
+        partial(receiver.receive_many, BATCH),
+        payload=lambda message: bytes(message.data),
+        close=box.close,
+    )
+
+
+def called(copies: int) -> str:
+    return f"shmcast, {copies} {'copy' if copies == 1 else 'copies'}"
+
+
 def shmcast_peer(copies: int, **options: Any) -> Peer:
     return Peer(
-        f"shmcast, {copies} {'copy' if copies == 1 else 'copies'}",
+        called(copies),
         partial(MailboxChannel, copies=copies, **options),
         fans_out=True,
         stream_wait="adaptive",

@@ -113,6 +113,8 @@ class _Chart:
             x = self.x(int(value) + self.zero)
             parts.append(svg.line(x, TOP, x, bottom, "grid"))
             parts.append(svg.text(x, bottom + 16, svg.duration(value), "middle"))
+        if self.start < self.zero < self.end:  # also if no process shown here had the fault
+            parts.append(svg.line(self.x(self.zero), TOP, self.x(self.zero), bottom, "fault"))
         parts.append(svg.text(WIDTH - RIGHT, self.height - 3, f"time since {since}", "end"))
         return parts
 

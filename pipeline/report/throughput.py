@@ -35,7 +35,7 @@ def throughput(rates: Rates, faults: Sequence[FaultWindow], names: Mapping[int, 
     for value in svg.ticks(0, top, 5):
         y = axes.y(value)
         parts.append(svg.line(LEFT, y, WIDTH - RIGHT, y, "grid" if value else "axis"))
-        parts.append(svg.text(LEFT - 6, y + 4, svg.count(value), "end"))
+        parts.append(svg.text(LEFT - 6, y + 4, _rate(value, top), "end"))
     parts += [
         svg.text(axes.x(rates.start_ns + value), BASE + 16, svg.duration(value), "middle")
         for value in svg.ticks(0, axes.span)
@@ -46,6 +46,11 @@ def throughput(rates: Rates, faults: Sequence[FaultWindow], names: Mapping[int, 
     parts += _legend([name for name, _ in series])
     parts.append(svg.text(WIDTH - RIGHT, HEIGHT - 4, "time since the first row", "end"))
     return svg.drawing(WIDTH, HEIGHT, parts, "Deliveries per second over time, faults marked")
+
+
+def _rate(value: float, top: float) -> str:
+    """All of an axis in one way: not 500, 1k, 1500."""
+    return f"{value:,.0f}" if 10 <= top < 100_000 else svg.count(value)
 
 
 def _window(axes: _Axes, start: int, end: int) -> str:

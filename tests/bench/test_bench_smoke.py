@@ -83,14 +83,13 @@ def test_raw_samples_and_the_page_are_kept(written: Path, results: dict[str, Any
 def test_every_question_of_several_peers_is_drawn(
     results: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("matplotlib", reason="plots need it: pip install 'shmcast[bench]'")
     monkeypatch.syspath_prepend(str(ROOT))
     from bench.plots import draw
 
     assert draw(results["rows"], tmp_path / "plot") == [".svg"]
     drawn = (tmp_path / "plot.svg").read_text()
     for question in ("round trip", "stream 64 B", "1 to 3 groups"):
-        assert f"<!-- {question}: " in drawn
+        assert f">{question}: " in drawn
 
 
 def test_the_command_line_asks_the_same_questions_and_names_missing_peers() -> None:

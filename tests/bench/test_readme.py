@@ -50,6 +50,18 @@ def test_other_figures_make_another_table(readme: Any, content: dict[str, Any]) 
     assert readme.replaced(text, readme.section(slower)) != text
 
 
-def test_a_question_that_was_not_measured_has_no_line(readme: Any, content: dict[str, Any]) -> None:
+def test_a_question_that_was_not_measured_is_named(readme: Any, content: dict[str, Any]) -> None:
     less = {**content, "rows": [r for r in content["rows"] if r["question"] != "round trip"]}
-    assert "round trip" not in readme.section(less)
+    shown = readme.section(less)
+    assert "| round trip" not in shown
+    (named,) = [line for line in shown.splitlines() if line.startswith("Not measured in that run:")]
+    assert all(words in named for words in ("round trip, spinning", "round trip, blocking, one"))
+
+
+def test_every_figure_of_a_stored_result_is_drawn_beside_it(readme: Any) -> None:
+    stored = readme.newest()
+    drawn = stored.with_suffix(".svg").read_text()
+    rows = [r for r in json.loads(stored.read_text())["rows"] if r["median"]]
+    questions = {f"{r['question']}: {r['case']}" for r in rows if r["question"] != "counters"}
+    several = {q for q in questions if sum(q == f"{r['question']}: {r['case']}" for r in rows) > 1}
+    assert several and [q for q in several if f">{q} (" not in drawn] == []

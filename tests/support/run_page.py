@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from support.pages import Block, Step, blocks, missing_lines, steps
 
-STEP_TIMEOUT_S = 240  # Spark takes its time on a busy machine
+STEP_TIMEOUT_S = 400  # Spark takes its time on a busy machine
 SHM = Path("/dev/shm")
 
 

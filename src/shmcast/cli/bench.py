@@ -19,7 +19,7 @@ import typer
 
 import shmcast
 from shmcast.cli import bounds_bench
-from shmcast.cli.output import Code, complain, console, emit_json
+from shmcast.cli.output import Code, complain, emit_json
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, help="Measure: bounds, and speed against peers."
@@ -47,34 +47,38 @@ def source_tree() -> Path:
         if (place / "bench" / "run.py").is_file() and (place / "csrc" / "api.h").is_file():
             return place
     raise FileNotFoundError(
-        "figures against peers need the source tree of shmcast, which holds them (bench/): "
-        "go there and try again; `shmcast bench bounds` works everywhere"
+        "figures against peers are measured in shmcast's source tree, which is not here (no "
+        "bench/run.py): git clone it, run `make bench` there; `shmcast bench bounds` works "
+        "everywhere"
     )
 
 
-def _measure(
-    questions: list[str],
-    *,
-    quick: bool,
-    repetitions: int | None,
-    peers: list[str] | None,
-    out: Path | None,
-    json: bool,
-) -> None:
+def _topic(name: str, questions: list[str], text: str) -> None:
+    """Makes the command `name`, which asks these questions of bench/questions/."""
+
+    @app.command(name, help=text)
+    def ask(
+        *, quick: Quick = False, repetitions: Repetitions = None, peers: Peers = None,
+        out: Out = None, json: Json = False,
+    ) -> None:  # fmt: skip
+        arguments = ["--only", *questions, *(["--quick"] if quick else [])]
+        arguments += ["--repetitions", str(repetitions)] if repetitions else []
+        arguments += ["--peers", *peers, "shmcast"] if peers else []
+        _measure(arguments, out=out, json=json)
+
+
+def _measure(arguments: list[str], *, out: Path | None, json: bool) -> None:
     tree = source_tree()
     with tempfile.TemporaryDirectory(prefix="shmcast-bench-") as made:
         folder = (out or Path(made)).absolute()
-        command = [sys.executable, "-m", "bench.run", "--only", *questions, "--out", str(folder)]
-        command += ["--quick"] if quick else []
-        command += ["--repetitions", str(repetitions)] if repetitions else []
-        command += ["--peers", *peers, "shmcast"] if peers else []
-        with console(stderr=True).status("measuring: nothing else should run here now"):
-            done = subprocess.run(
-                command, cwd=tree, capture_output=True, text=True, check=False,
-                env={**os.environ, "PYTHONPATH": str(tree)},
-            )  # fmt: skip
+        command = [sys.executable, "-m", "bench.run", "--out", str(folder), *arguments]
+        complain("measuring: nothing else should run here now")
+        done = subprocess.run(  # it says on stderr how far it is
+            command, cwd=tree, stdout=subprocess.DEVNULL, check=False,
+            env={**os.environ, "PYTHONPATH": str(tree)},
+        )  # fmt: skip
         if done.returncode:
-            complain(f"the measurement failed: {done.stderr.strip().splitlines()[-1:]}")
+            complain("the measurement failed, as it says above")
             raise typer.Exit(Code.FAILED_VERDICT)
         written = max(folder.glob("*.json"), key=lambda path: path.stat().st_mtime)
         content = json_module.loads(written.read_text(encoding="utf-8"))
@@ -88,30 +92,18 @@ def _measure(
             complain(f"written: {written.with_suffix('')}.*")
 
 
-@app.command()
-def latency(
-    *, quick: Quick = False, repetitions: Repetitions = None, peers: Peers = None,
-    out: Out = None, json: Json = False,
-) -> None:  # fmt: skip
-    """There and back: blocking and spinning, beside the bare cache line between two cores."""
-    _measure(["core", "roundtrip"], quick=quick, repetitions=repetitions, peers=peers, out=out,
-             json=json)  # fmt: skip
-
-
-@app.command()
-def throughput(
-    *, quick: Quick = False, repetitions: Repetitions = None, peers: Peers = None,
-    out: Out = None, json: Json = False,
-) -> None:  # fmt: skip
-    """Messages a second: one to one, three to one, 4 KiB, frames of 1 MiB in place."""
-    _measure(["throughput", "frames"], quick=quick, repetitions=repetitions, peers=peers, out=out,
-             json=json)  # fmt: skip
-
-
-@app.command()
-def multicast(
-    *, quick: Quick = False, repetitions: Repetitions = None, peers: Peers = None,
-    out: Out = None, json: Json = False,
-) -> None:  # fmt: skip
-    """One to three receivers, and one to three groups in one order, all or nothing."""
-    _measure(["multicast"], quick=quick, repetitions=repetitions, peers=peers, out=out, json=json)
+_topic(
+    "latency",
+    ["core", "roundtrip"],
+    "There and back: blocking and spinning, beside the bare cache line between two cores.",
+)
+_topic(
+    "throughput",
+    ["throughput", "frames"],
+    "Messages a second: one to one, three to one, 4 KiB, frames of 1 MiB in place.",
+)
+_topic(
+    "multicast",
+    ["multicast"],
+    "One to three receivers, and one to three groups in one order, all or nothing.",
+)

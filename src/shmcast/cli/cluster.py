@@ -13,7 +13,7 @@ import psutil
 import typer
 from rich.table import Table
 
-from shmcast.cli.output import Code, complain, console, emit_json
+from shmcast.cli.output import Code, complain, console, emit_json, progress
 from shmcast.errors import MailboxLost
 from shmcast.multicast.run.config import ClusterConfig, Replica, load
 from shmcast.multicast.run.leftovers import lives_lost
@@ -94,11 +94,14 @@ def _detach(config: ClusterConfig, host: str, new: bool) -> None:
     directory = RunDirectory(config, host)
     wanted = {replica.name for replica in config.on_host(host)}
     end = time.monotonic() + _DETACH_TIMEOUT_S
-    while time.monotonic() < end and daemon.poll() is None:
-        replicas = directory.replicas_in(directory.read())
-        if wanted <= {n for n, r in replicas.items() if r.get("starts")} and directory.is_held():
-            return
-        time.sleep(0.02)
+    with progress(f"starting {config.name} on {host}", len(wanted)) as show:
+        while time.monotonic() < end and daemon.poll() is None:
+            replicas = directory.replicas_in(directory.read())
+            started = wanted & {n for n, r in replicas.items() if r.get("starts")}
+            show(len(started))
+            if started == wanted and directory.is_held():
+                return
+            time.sleep(0.02)
     raise TimeoutError(f"{config.name} did not start: try without --detach, and read what it says")
 
 
@@ -106,7 +109,16 @@ def down(file: File, host: OnHost = None) -> None:
     """End the replicas of this host, in order; nothing is left behind."""
     config = load(file)
     name = this_host(config, host)
-    if not stop(config, name):
+    replicas, directory = config.on_host(name), RunDirectory(config, name)
+
+    def ended() -> int:
+        known = directory.replicas_in(directory.read())
+        alive = [one for one in known.values() if living(one.get("process"))]
+        return len(replicas) - len(alive)
+
+    with progress(f"ending {config.name} on {name}", len(replicas), look=ended):
+        was_up = stop(config, name)
+    if not was_up:
         complain(f"{config.name} was not up on {name}")
 
 

@@ -8,6 +8,7 @@ import errno
 import json
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -29,6 +30,7 @@ from shmcast.errors import (
 )
 
 NS_PER_MS = 1_000_000
+_LOOK_S = 0.1
 
 
 class Code(enum.IntEnum):
@@ -127,6 +129,63 @@ def busy(
     finally:
         timer.cancel()
         stop()
+
+
+@contextlib.contextmanager
+def progress(
+    text: str,
+    total: int,
+    *,
+    look: Callable[[], int] | None = None,
+    after_s: float = 1.0,
+    out: Console | None = None,
+) -> Iterator[Callable[[int], None]]:
+    """A bar on a terminal's stderr, if it takes longer than a moment: gone at the end, nothing
+    elsewhere. What is given is told how much is done; with `look` it asks for that by itself.
+
+    It draws when it is told and at no other time: a measurement is not disturbed in between.
+    """
+    out = console(stderr=True) if out is None else out
+    if not can_draw(out):
+        yield lambda done: None
+        return
+    from rich.progress import (  # late: most commands never draw one
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
+    columns = (TextColumn(text), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    bar = Progress(
+        *columns, console=out, auto_refresh=False, transient=True, redirect_stdout=False,
+        redirect_stderr=False,
+    )  # fmt: skip
+    task, began = bar.add_task(text, total=total), time.monotonic()
+
+    def step(done: int) -> None:
+        bar.update(task, completed=min(done, total))
+        if time.monotonic() - began >= after_s:
+            bar.start()  # does nothing the second time
+            bar.refresh()
+
+    over = threading.Event()
+
+    def keep_looking(asked: Callable[[], int]) -> None:
+        while not over.wait(_LOOK_S):
+            step(asked())
+
+    looking = threading.Thread(target=keep_looking, args=(look,), daemon=True) if look else None
+    if looking:
+        looking.start()
+    try:
+        yield step
+    finally:
+        over.set()
+        if looking:
+            looking.join()
+        bar.stop()
 
 
 class Family(TyperGroup):

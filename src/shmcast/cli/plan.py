@@ -11,6 +11,14 @@ at_s = 1.0
 do = "kill"
 mailbox = "telemetry"
 receiver = 0                # or sender = 0: by place; or pid = 1234
+
+[[fault]]
+at_s = 2.0
+do = "skew"                 # a clock, of a process that allows it
+offset_s = -0.05
+drift = 1e-4                # seconds gained per second
+mailbox = "telemetry"
+sender = 0
 """
 
 from __future__ import annotations
@@ -22,12 +30,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from shmcast.mailbox.clock_fault import as_words
 from shmcast.mailbox.domain import Domain
 from shmcast.mailbox.faults import (
     Kill,
     continue_process,
     kill_copy,
     kill_process,
+    skew_process,
     stop_process,
 )
 from shmcast.mailbox.survey import surveys
@@ -38,9 +48,13 @@ PROCESS_FAULTS: dict[str, Callable[[int], None]] = {
     "stop": stop_process,
     "continue": continue_process,
 }
+SKEW = "skew"
 REPAIRS = {"replace", "reap"}
+_OF_PROCESSES = {*PROCESS_FAULTS, SKEW}
+_KNOWN = {*COPY_FAULTS, *_OF_PROCESSES, *REPAIRS}
 _ROLES = ("sender", "receiver", "pid")
-_KEYS = {"at_s", "do", "mailbox", "copy", "seed", *_ROLES}
+_SKEWS = ("offset_s", "drift")
+_KEYS = {"at_s", "do", "mailbox", "copy", "seed", *_ROLES, *_SKEWS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +66,8 @@ class Fault:
     seed: int = 0
     role: str = ""  # which of _ROLES `number` speaks of
     number: int = -1
+    offset_s: float = 0.0
+    drift: float = 0.0
 
     def describe(self) -> str:
         if self.do in COPY_FAULTS:
@@ -59,7 +75,10 @@ class Fault:
         if self.do in REPAIRS:
             return f"{self.do} in {self.mailbox}"
         whom = f"process {self.number}" if self.role == "pid" else f"{self.role} {self.number}"
-        return f"{self.do} {whom}" + (f" of {self.mailbox}" if self.mailbox else "")
+        whom += f" of {self.mailbox}" if self.mailbox else ""
+        if self.do == SKEW:
+            return f"skew the clock of {whom}: {self.offset_s:+g} s, {self.drift:+g} s/s"
+        return f"{self.do} {whom}"
 
 
 def parse(text: str) -> list[Fault]:
@@ -90,25 +109,26 @@ def _fault(number: int, entry: dict[str, Any]) -> Fault:
     if unknown := set(entry) - _KEYS:
         raise wrong(f"unknown key {sorted(unknown)[0]!r}; known are {', '.join(sorted(_KEYS))}")
     do, at_s = entry.get("do", ""), entry.get("at_s", 0)
-    if not isinstance(do, str) or do not in COPY_FAULTS | PROCESS_FAULTS.keys() | REPAIRS:
-        choices = ", ".join(sorted(COPY_FAULTS | PROCESS_FAULTS.keys() | REPAIRS))
-        raise wrong(f"do = {do!r}; choose one of {choices}")
+    if not isinstance(do, str) or do not in _KNOWN:
+        raise wrong(f"do = {do!r}; choose one of {', '.join(sorted(_KNOWN))}")
     if not _is_number(at_s) or not 0 <= at_s < math.inf:
         raise wrong(f"at_s = {at_s!r}; it must be a number of seconds, not negative")
     roles = [role for role in _ROLES if role in entry]
-    if do in PROCESS_FAULTS and len(roles) != 1:
+    if do in _OF_PROCESSES and len(roles) != 1:
         raise wrong("say which process: one of sender = 0, receiver = 0, pid = 1234")
     if do in COPY_FAULTS and "copy" not in entry:
         raise wrong("say which copy: copy = 0")
     for key in {"copy", "seed", *roles} & entry.keys():
         if not _is_count(entry[key]):
             raise wrong(f"{key} = {entry[key]!r}; it must be a whole number, from 0")
+    if unclear := _unclear_skew(entry):
+        raise wrong(unclear)
     if "mailbox" not in entry and roles != ["pid"]:
         raise wrong('say where: mailbox = "name"')
     mailbox = entry.get("mailbox", "")
     if not isinstance(mailbox, str):
         raise wrong(f'mailbox = {mailbox!r}; it must be a name in quotes: mailbox = "name"')
-    role = roles[0] if do in PROCESS_FAULTS else ""
+    role = roles[0] if do in _OF_PROCESSES else ""
     return Fault(
         at_s=float(at_s),
         do=do,
@@ -117,7 +137,20 @@ def _fault(number: int, entry: dict[str, Any]) -> Fault:
         seed=entry.get("seed", 0),
         role=role,
         number=entry[role] if role else -1,
+        offset_s=float(entry.get("offset_s", 0)),
+        drift=float(entry.get("drift", 0)),
     )
+
+
+def _unclear_skew(entry: dict[str, Any]) -> str:
+    for key in _SKEWS:
+        if not _is_number(entry.get(key, 0)):
+            return f"{key} = {entry[key]!r}; it must be a number"
+    try:
+        as_words(entry.get("offset_s", 0), entry.get("drift", 0))
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def _is_number(value: object) -> bool:
@@ -153,6 +186,11 @@ def member(fault: Fault) -> int:
 
 def carry_out(fault: Fault) -> str:
     """Does it, and says what was done."""
+    if fault.do == SKEW:
+        # It may be no member yet: it has said itself that it takes part.
+        pid = fault.number if fault.role == "pid" else member(fault)
+        skew_process(pid, fault.offset_s, fault.drift)
+        return f"{fault.describe()} (pid {pid})"
     if fault.do in PROCESS_FAULTS:
         pid = member(fault)
         PROCESS_FAULTS[fault.do](pid)

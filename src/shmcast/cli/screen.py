@@ -11,7 +11,6 @@ import sys
 import termios
 import time
 import tty
-from types import TracebackType
 from typing import Any, Self
 
 from rich.console import COLOR_SYSTEMS, Console, RenderableType
@@ -69,12 +68,7 @@ class Screen:
         self._write(_ENTER)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._write(_LEAVE)
 
 
@@ -99,12 +93,7 @@ class Keyboard:
             tty.setcbreak(self._fd)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._before:
             termios.tcsetattr(self._fd, termios.TCSADRAIN, self._before)
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import typer
@@ -44,3 +49,57 @@ def test_nothing_is_offered_where_nothing_can_be_seen(monkeypatch: pytest.Monkey
         lambda: offered("gc", start=""),
     ]
     assert [one() for one in words] == [[], []]
+
+
+PROGRAM = "import sys; sys.argv[0] = 'shmcast'; from shmcast.cli.main import main; main()"
+
+
+def told(shell: str, *, asked: str = "", script: bool = False) -> str:
+    """What the program prints when the shell asks it: the script to read in, or what to offer."""
+    command = [sys.executable, "-c", PROGRAM]
+    wanted = {
+        "_SHMCAST_COMPLETE": f"{'source' if script else 'complete'}_{shell}",
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+        "_TYPER_COMPLETE_ARGS": asked,
+        "COMP_WORDS": asked,
+        "COMP_CWORD": str(len(asked.split()) - 1),
+    }
+    done = subprocess.run(
+        command, env={**os.environ, **wanted}, capture_output=True, text=True, check=False
+    )
+    return done.stdout
+
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_each_shell_can_read_its_script(shell: str, tmp_path: Path) -> None:
+    script = tmp_path / "completion"
+    script.write_text(told(shell, script=True))
+    assert f"complete_{shell}" in script.read_text()
+    if shutil.which(shell) is None:
+        pytest.skip(f"no {shell} here to read the script: tools/checkers installs it")
+    checked = subprocess.run([shell, "-n", script], capture_output=True, text=True, check=False)
+    assert (checked.returncode, checked.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_each_shell_is_offered_commands_and_names(box: Mailbox, shell: str) -> None:
+    assert "inject" in told(shell, asked="shmcast inj")
+    offers = told(shell, asked=f"shmcast rm {box.name[:-1]}")
+    assert box.name in offers and f"{box.name}-no" not in offers
+
+
+@pytest.mark.skipif(not shutil.which("fish"), reason="no fish here: tools/checkers installs it")
+def test_fish_completes_a_name(box: Mailbox, tmp_path: Path) -> None:
+    (tmp_path / "completion").write_text(told("fish", script=True))
+    program = tmp_path / "shmcast"
+    program.write_text(f"#!{sys.executable}\n{PROGRAM}\n")
+    program.chmod(0o755)
+    asked = f"source {tmp_path}/completion; complete -C 'shmcast rm {box.name[:-1]}'"
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    done = subprocess.run(
+        ["fish", "-c", asked], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == [box.name], done.stderr

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import select
 import shutil
 import signal
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +17,7 @@ from shmcast.cli.demo.closing import closing_words
 from shmcast.cli.demo.script import TITLES
 from shmcast.cli.output import console
 from shmcast.mailbox import server
+from support.terminal import at_a_terminal
 
 
 class Ended(NamedTuple):
@@ -95,28 +94,14 @@ def test_the_report_shows_the_verdict_and_both_systems(ended: Ended) -> None:
 
 
 @pytest.mark.timeout(240)
-def test_in_a_terminal_it_draws_a_picture_and_ctrl_c_leaves_nothing(
-    start: Any, tmp_path: Path
-) -> None:
-    master, slave = pty.openpty()
-    process = start("demo", stdin=slave, stdout=slave, cwd=tmp_path)
-    os.close(slave)
-    seen = b""
-    for wanted in (b"starting processes", b"valves", b"send/bound", b"leader", b"g1.", b"2/7"):
-        while wanted not in seen:
-            readable, _, _ = select.select([master], [], [], 60.0)
-            assert readable, f"{wanted!r} is not in {seen[-2000:]!r}"
-            seen += os.read(master, 65536)
-    process.send_signal(signal.SIGINT)
-    while True:  # it must be able to write while it cleans up
-        try:
-            if not os.read(master, 65536):
-                break
-        except OSError:
-            break
-    assert process.wait(timeout=60) == 130
-    os.close(master)
-    assert leftovers(process.pid) == []
+def test_in_a_terminal_it_draws_a_picture_and_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
+    with at_a_terminal([sys.executable, "-m", "shmcast.cli", "demo"], tmp_path) as session:
+        for wanted in ("starting processes", "valves", "send/bound", "leader", "g1.", "2/7"):
+            session.read_until(wanted)
+        session.process.send_signal(signal.SIGINT)
+        session.rest()  # it must be able to write while it cleans up
+        assert session.process.returncode == 130
+    assert leftovers(session.process.pid) == []
     assert list(tmp_path.iterdir()) == []
 
 

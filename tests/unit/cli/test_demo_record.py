@@ -7,9 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from shmcast.cli.demo.closing import result_of, words
 from shmcast.cli.demo.logs import DELIVERY, STEP, Log, What
 from shmcast.cli.demo.record import Attempt, Receiver, Sender, Story
 from shmcast.cli.demo.scene import Order
+from shmcast.cli.demo.script import Stage
+from shmcast.cli.demo.show import Silence
 from shmcast.cli.demo.verification import verify, write_run
 
 MS = 1_000_000
@@ -47,6 +50,23 @@ def rows(*numbers: int) -> list[Row]:
 def violated(story: Story, folder: Path) -> set[str]:
     found = verify([story], folder, lambda what, done, total: None, spark=False)
     return {name for name, one in found.verdicts["test"].items() if one.outcome.value != "passed"}
+
+
+def test_a_spark_that_fails_makes_the_verdict_say_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object) -> None:
+        raise RuntimeError("Java gateway process exited\nand much more")
+
+    monkeypatch.setattr("shmcast.cli.demo.verification._in_spark", failing)
+    monkeypatch.setattr("shmcast.cli.demo.verification._has", lambda *_: True)
+    story = a_story(tmp_path, rows(0, 1, 2), rows(0, 1, 2))
+    found = verify([story], tmp_path, lambda what, done, total: None)
+    assert found.failed == ["Spark failed: Java gateway process exited"]
+    result = result_of(Stage(tmp_path, Silence(), 1.0), [story], found, [])
+    assert (result["verdict"], result["problems"]) == ("unverified", [])
+    assert "not verified in Spark, which failed" in words(result)
+    assert result["notes"] == found.failed and result["verified_in"] == ["memory"]
 
 
 def test_a_sound_log_keeps_every_promise(tmp_path: Path) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +129,10 @@ def test_a_checked_plan_does_nothing(run: Any, box: Mailbox, tmp_path: Path) -> 
         ('[[fault]]\ndo = "kill"\npid = true', "pid = True; it must be"),
         ('[[fault]]\ndo = "truncate"\nmailbox = "m"\ncopy = true', "copy = True; it must be"),
         ('[[fault]]\ndo = "corrupt"\nmailbox = "m"\ncopy = 0\nseed = 0.5', "seed = 0.5; it must"),
+        ('[[fault]]\ndo = "skew"\noffset_s = 1', "say which process"),
+        ('[[fault]]\ndo = "skew"\npid = 1\noffset_s = "1"', "it must be a number"),
+        ('[[fault]]\ndo = "skew"\npid = 1\noffset_s = nan', "offset must be within"),
+        ('[[fault]]\ndo = "skew"\npid = 1\ndrift = -1', "drift must be between"),
         ("fault = [1]", "write each one as a table"),
         ("fault = 1", "no [[fault]]"),
     ],
@@ -139,3 +145,145 @@ def test_a_wrong_plan_says_what_is_wrong_before_anything_is_done(text: str, wron
 def test_a_plan_may_name_a_process_by_its_pid() -> None:
     (fault,) = parse(f'[[fault]]\ndo = "stop"\npid = {os.getpid()}\n')
     assert fault == Fault(0.0, "stop", role="pid", number=os.getpid())
+
+
+# Prints, for each line that it reads, how far the stamp of a message is from the true time.
+SKEWED = """
+import os, signal, sys, time
+from shmcast import Mailbox
+from shmcast.mailbox.faults import allow_skew
+sys.argv[2:] == ["allow"] and allow_skew()
+with Mailbox.open(sys.argv[1]).sender() as sender:
+    print("ready", flush=True)
+    for line in sys.stdin:
+        if "fork" in line:
+            readable, writable = os.pipe()
+            if os.fork():
+                print(os.read(readable, 100).decode(), flush=True)
+            else:
+                os.write(writable, str(os.getpid()).encode())
+                signal.pause()
+        else:
+            true = time.monotonic_ns()
+            print(sender.send(b"x").timestamp - true, flush=True)
+"""
+
+
+def ahead_s(process: Any, line: bytes = b"\n") -> float:
+    process.stdin.write(line)
+    process.stdin.flush()
+    return int(process.stdout.readline()) / 1e9
+
+
+@pytest.fixture
+def skewed(box: Mailbox) -> Any:
+    """Starts it, by itself or with a command in front."""
+    started = []
+
+    def start(*before: str, after: tuple[str, ...] = ()) -> Any:
+        command = [*before, sys.executable, "-c", SKEWED, box.name, *after]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        process = subprocess.Popen(command, **pipes)  # type: ignore[call-overload]
+        started.append(process)
+        assert process.stdout.readline() == b"ready\n"
+        return process
+
+    yield start
+    for process in started:
+        process.stdin.close()
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+SHMCAST = (sys.executable, "-m", "shmcast.cli")
+
+
+def test_a_command_is_started_with_a_skewed_clock_and_skewed_again(run: Any, skewed: Any) -> None:
+    start = (*SHMCAST, "inject", "clock", "--offset=1000", "--")
+    process = skewed(*start)
+    assert 1000 <= ahead_s(process) < 2000
+    done = run("inject", "clock", str(process.pid), "--offset", "4000", "--drift", "0.5")
+    assert done.exit_code == 0, done.stderr
+    assert "+4000 s, +0.5 s/s" in done.stdout
+    assert ahead_s(process) >= 4000
+    another = skewed(*start)
+    assert run("inject", "clock", str(another.pid)).exit_code == 0  # before it has stamped anything
+    assert 0 <= ahead_s(another) < 900
+
+
+def test_a_process_that_allows_it_is_skewed_by_a_plan(
+    run: Any, skewed: Any, box: Mailbox, tmp_path: Path
+) -> None:
+    process = skewed(after=("allow",))
+    assert 0 <= ahead_s(process) < 900
+    plan = tmp_path / "plan.toml"
+    text = f'[[fault]]\ndo = "skew"\nmailbox = "{box.name}"\nsender = 0\noffset_s = 1000\n'
+    plan.write_text(text)
+    done = run("inject", "plan", str(plan))
+    assert f"skew the clock of sender 0 of {box.name}: +1000 s, +0 s/s" in done.stdout
+    assert ahead_s(process) >= 1000
+
+
+def test_a_process_that_allows_nothing_keeps_its_clock(run: Any, skewed: Any) -> None:
+    process = skewed()
+    done = run("inject", "clock", str(process.pid), "--offset", "1000")
+    assert done.exit_code == 3
+    assert "lets nobody skew its clock: start it with" in done.stderr
+    assert 0 <= ahead_s(process) < 900
+    process.kill()
+    process.wait()
+    dead = run("inject", "clock", str(process.pid))
+    assert dead.exit_code == 3 and "dead" in dead.stderr
+
+
+def test_a_child_of_a_fork_has_a_clock_of_its_own(run: Any, skewed: Any) -> None:
+    parent = skewed(after=("allow",))
+    parent.stdin.write(b"fork\n")
+    parent.stdin.flush()
+    child = parent.stdout.readline().decode().strip()
+    try:
+        assert run("inject", "clock", child, "--offset", "1000").exit_code == 0
+        assert 0 <= ahead_s(parent) < 900
+    finally:
+        os.kill(int(child), signal.SIGKILL)
+
+
+def test_a_socket_that_has_a_process_s_name_and_is_not_its_own_is_not_believed(run: Any) -> None:
+    with (
+        subprocess.Popen(["sleep", "60"]) as bystander,
+        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as impostor,
+    ):
+        impostor.bind(f"\0shmcast.clock.{bystander.pid}")
+        impostor.listen()
+        done = run("inject", "clock", str(bystander.pid), "--offset", "1")
+        bystander.kill()
+    assert done.exit_code == 3 and "lets nobody skew" in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_nobody_else_may_skew_a_clock(skewed: Any) -> None:
+    process = skewed(after=("allow",))
+    program = f"from shmcast.mailbox.faults import skew_process; skew_process({process.pid}, 1000)"
+    done = subprocess.run(
+        [sys.executable, "-c", f"import os\n{program.replace(';', '; os.setuid(65534);')}"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "NotPermitted: " in done.stderr and "belongs to somebody else" in done.stderr
+    assert 0 <= ahead_s(process) < 900
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (("--offset", "1", "--", "no-such-command-anywhere"), 3, "no such command"),
+        (("--drift", "1", "--", "true"), 2, "drift must be between"),
+        (("--offset", "1e10", "1"), 2, "offset must be within"),
+    ],
+)
+def test_what_cannot_be_started_or_skewed_is_told(
+    run: Any, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], code: int, told: str
+) -> None:
+    monkeypatch.setenv("SHMCAST_CLOCK_FAULT", "")  # put back afterwards
+    done = run("inject", "clock", *arguments)
+    assert done.exit_code == code and told in done.stderr

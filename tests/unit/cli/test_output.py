@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from shmcast.cli.output import busy
+from shmcast.cli.output import busy, progress
 from shmcast.multicast.traces.generate import generate
 
 
@@ -40,6 +40,33 @@ def test_short_work_and_a_pipe_see_nothing() -> None:
     pipe = io.StringIO()
     with busy("counting", after_s=0.0, out=Console(file=pipe)):
         pass
+    assert pipe.getvalue() == ""
+
+
+def test_a_bar_says_how_much_is_done_and_is_gone_at_the_end() -> None:
+    out, seen = terminal()
+    with progress("starting plant", 3, after_s=0.0, out=out) as show:
+        for done in (1, 3):
+            show(done)
+            assert "starting plant" in seen.getvalue() and f"{done}/3" in seen.getvalue()
+        assert "2/3" not in seen.getvalue()
+    assert seen.getvalue().endswith("\x1b[2K"), "its line is empty"
+
+
+def test_a_bar_can_look_for_itself(wait_until: Callable[..., object]) -> None:
+    out, seen = terminal()
+    with progress("ending plant", 3, look=lambda: 2, after_s=0.0, out=out):
+        wait_until(lambda: "2/3" in seen.getvalue(), "a look")
+
+
+def test_a_bar_is_not_drawn_for_short_work_nor_into_a_pipe() -> None:
+    out, seen = terminal()
+    with progress("starting plant", 3, after_s=3600.0, out=out) as show:
+        show(1)
+    assert "plant" not in seen.getvalue()
+    pipe = io.StringIO()
+    with progress("starting plant", 3, after_s=0.0, out=Console(file=pipe)) as show:
+        show(1)
     assert pipe.getvalue() == ""
 
 

@@ -16,6 +16,8 @@ from shmcast.multicast.checks.trace import CRASH, TraceEvent
 from shmcast.multicast.traces.generate import generate
 from shmcast.multicast.traces.schema import life_directory, table_of
 from shmcast.multicast.traces.writer import write_table
+from shmcast.pipeline.rates import Rates
+from shmcast.pipeline.report.throughput import throughput
 
 SECTIONS = ("Verdict", "Throughput", "Delivery times", "Space and time", "Against the run")
 WIDTHS = (1100, 420)  # a screen, and a telephone
@@ -76,6 +78,17 @@ def test_groups_are_called_by_what_their_members_have_in_common(run: Any, tmp_pa
     assert "<td>shard0</td>" in text and "group 0" not in text
 
 
+def test_an_axis_is_labelled_in_one_way() -> None:
+    drawn = throughput(Rates(0, 10**9, (1600,), {0: (1600,)}), [], {})
+    assert [label for label in ("500", "1,000", "1,500") if f">{label}<" not in drawn] == []
+    assert ">1k<" not in drawn
+
+
+def test_the_time_of_a_fault_is_marked_though_no_process_had_it(page: Path) -> None:
+    _, _, pictures = page.read_text().partition("<h2>Space and time")
+    assert "time since the fault" in pictures and 'class="fault"' in pictures
+
+
 # ---- in a browser ----
 
 
@@ -83,7 +96,7 @@ def test_groups_are_called_by_what_their_members_have_in_common(run: Any, tmp_pa
 def chromium() -> str:
     found = shutil.which("chromium") or shutil.which("chromium-browser")
     if found is None:
-        pytest.skip("no browser to look at the page with: apt-get install chromium")
+        pytest.skip("no browser to look at the page with: tools/checkers installs one")
     return found
 
 

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import fcntl
+import contextlib
 import io
 import json
 import os
-import pty
-import select
 import signal
-import struct
-import termios
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from rich.console import Console
 
+from helpers import SHM
 from shmcast.cli.sampling import Row, Watch
 from shmcast.cli.screen import Screen, keys_in
 from shmcast.cli.top_view import Sort, State, picture, selected
 from shmcast.mailbox.core import CopyState
+from shmcast.mailbox.domain import Domain
 from shmcast.mailbox.faults import kill_copy
 from shmcast.mailbox.mailbox import Mailbox
+from support.terminal import Session, at_a_terminal
 
 
 def a_row(name: str, rate: float = 0.0) -> Row:
@@ -145,27 +146,86 @@ def test_without_a_terminal_it_prints_lines_until_it_is_stopped(start: Any, box:
     assert process.wait(timeout=30) == 0
 
 
-def test_in_a_terminal_it_draws_a_picture_and_obeys_keys(start: Any, box: Mailbox) -> None:
-    master, slave = pty.openpty()
-    before = termios.tcgetattr(slave)
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
-    process = start("top", "--interval", "0.05", stdin=slave, stdout=slave)
+@contextlib.contextmanager
+def top_at_a_terminal(*names: str) -> Iterator[Session]:
+    command = [sys.executable, "-m", "shmcast.cli", "top", *names, "--interval", "0.05"]
+    with at_a_terminal(command, size=(24, 120)) as session:
+        yield session
+        session.press("q")
+        assert session.rest().count("\n") == 0  # it has left the screen to whoever had it before
+        assert session.process.returncode == 0
 
-    def read_until(wanted: str) -> None:
-        seen = b""
-        while wanted.encode() not in seen:
-            readable, _, _ = select.select([master], [], [], 30.0)
-            assert readable, f"{wanted!r} is not in {seen!r}"
-            seen += os.read(master, 65536)
 
-    read_until(box.name)
-    os.write(master, b"/")
-    read_until("filter:")
-    os.write(master, b"no-such-name\r")
-    read_until("no name contains 'no-such-name'")
-    os.write(master, b"q")
-    read_until("\x1b[?1049l")
-    assert process.wait(timeout=30) == 0
-    assert termios.tcgetattr(slave) == before  # the terminal is as it was
-    os.close(slave)
-    os.close(master)
+def test_in_a_terminal_it_draws_a_picture_and_obeys_keys(box: Mailbox) -> None:
+    with top_at_a_terminal(box.name) as session:
+        session.read_until(box.name)
+        session.press("/")
+        session.read_until("filter:")
+        session.press("no-such-name\r")
+        session.read_until("no name contains 'no-such-name'")
+
+
+def test_fifty_mailboxes_can_be_watched_in_a_terminal(name: str) -> None:
+    with contextlib.ExitStack() as stack:
+        names = [f"{name}-{number:02}" for number in range(50)]
+        boxes = []
+        for each in names:
+            boxes.append(stack.enter_context(Mailbox.create(each, copies=2, capacity=2)))
+            stack.callback(Mailbox.remove, each)
+        ends = [(box.sender(), box.receiver()) for box in boxes]
+        session = stack.enter_context(top_at_a_terminal(*names))
+        session.read_until("1–21 of 50")
+        session.press("\x1b[F")  # end
+        session.read_until("30–50 of 50")
+        session.press("\x1b[H")
+        session.read_until("1–21 of 50")
+        ends[49][0].send(b"x")
+        ends[49][1].receive(timeout=10)
+        session.press("/-49\r")
+        assert names[49] in session.read_until("filter: -49 ")
+        kill_copy(boxes[49], 0)
+        session.read_until("1 copy lost")
+
+
+def test_it_writes_nothing_into_the_memory_that_it_looks_at(run: Any, name: str) -> None:
+    """So nobody is slowed: not even a cache line of theirs is taken away to be written."""
+    box = Mailbox.create(name, copies=3, message_size=64, capacity=8)
+    with box, box.sender() as sender, box.receiver() as receiver:
+        sender.send(b"delivered")
+        receiver.receive(timeout=10)
+        sender.send(b"waiting")
+        files = sorted(SHM.glob(f"shmcast.{name}.*"))
+        before = [file.read_bytes() for file in files]
+        for _ in range(2):
+            shown = json.loads(run("top", name, "--once", "--json").stdout)["mailboxes"][0]
+        assert (shown["sent"], shown["depth"]) == (2, 1)
+        assert [file.read_bytes() for file in files] == before and len(files) == 3
+
+
+@pytest.mark.parametrize("protocol", ["crash", "timing", "eager"])
+def test_a_delivery_is_red_when_the_core_counts_it_as_late(name: str, protocol: str) -> None:
+    box = Mailbox.create(name, copies=1, message_size=64, capacity=8, protocol=protocol)
+    with box, box.sender() as sender, box.receiver() as receiver, Watch(name) as watch:
+        sender.send(b"x", timeout=20)
+        receiver.receive(timeout=20)
+        (shown,) = watch.sample()
+        stats = box.stats()
+    is_late = stats.receivers[0].late > 0
+    assert (shown.delivery_worst_ns > shown.delivery_bound_ns) == is_late
+    if protocol != "eager":  # they deliver nothing before their latency
+        assert shown.delivery_worst_ns > stats.latency_bound_ns
+
+
+def test_it_waits_for_no_domain_that_cannot_be_read(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited = []
+
+    def opened(domain: str, *, timeout: float | None) -> Domain:
+        waited.append(timeout)
+        raise TimeoutError(f"{domain}: it is being made")
+
+    monkeypatch.setattr(Domain, "open", opened)
+    with Watch(f"{name}-1", f"{name}-2") as watch:
+        assert watch.sample() == [] and len(watch.errors) == 2
+    assert waited == [0, 0]

@@ -86,8 +86,9 @@ def demo(
 ) -> None:
     """Mailboxes and a cluster under fire: real processes and copies are killed, nothing is lost.
 
-    Exit code 1 if a guarantee was broken. A time bound that a busy machine exceeded is told, and
-    is no failure: the guarantees of order do not rest on it.
+    Exit code 1 if a guarantee was broken, or if Spark is here and fails to verify. A time bound
+    that a busy machine exceeded is told, and is no failure: the guarantees of order do not rest on
+    it.
     """
     out = console()
     audience: Audience = Silence()

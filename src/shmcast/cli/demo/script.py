@@ -208,7 +208,7 @@ class Stage:
         self.fault_now()
         victim.kill()
         self.cast.engage([replace(victim.part, life=victim.part.life + 1)], tick=self.look)
-        return f"{victim.name} is dead; another process joined while traffic went on"
+        return f"{victim.name} died; another joined while traffic went on"
 
     def kill_sender(self) -> str:
         victim = self.cast.playing("send")[0]
@@ -220,9 +220,9 @@ class Stage:
         number = max(a.part.number for a in others) + 1
         name = f"sender.{len(others) + 1}"
         self.cast.engage([Part("send", self.name, number, name)], tick=self.look)
-        where = "in the middle of a send" if is_sending else "between two sends"
+        where = "it was in the middle of a send" if is_sending else "it was between two sends"
         also = ", which the others saw and waited for" if is_sending and waited else ""
-        return f"{victim.name} died {where}{also}; {name} took its place"
+        return f"{name} took {victim.name}'s place; {where}{also}"
 
     def kill_copies(self, number: int, how: Kill) -> str:
         self.fault_now()
@@ -236,7 +236,7 @@ class Stage:
         self.fault_now()
         replaced = self.domain.replace()
         intact = len(intact_copies(self.domain))
-        return f"{replaced} new copies, while traffic went on; {intact} of {COPIES} intact"
+        return f"{replaced} new ones under traffic; {intact} of {COPIES} intact"
 
     def kill_leader(self) -> str:
         group = GROUPS[0]
@@ -254,7 +254,7 @@ class Stage:
         heir = self.troupe.standing(group).leader
         for _ in self._until(self.troupe.is_complete, f"{leader} to come back"):
             self.look()
-        return f"{leader} is dead; {heir} led after {took}; {leader} came back as another process"
+        return f"{heir} led after {took}; {leader} came back as another process"
 
     def _received(self) -> list[int]:
         stats = [self.domain.mailbox(box).stats() for box in BOXES]
@@ -326,7 +326,7 @@ def perform(stage: Stage) -> None:
     stage.open()
     everywhere = (*BOXES, *GROUPS)
     deeds: list[tuple[Callable[[], str], tuple[str, ...]]] = [
-        (lambda: "nothing fails yet", everywhere),
+        (lambda: "no fault yet", everywhere),
         (stage.kill_receiver, BOXES),
         (stage.kill_sender, BOXES),
         (lambda: stage.kill_copies(0, Kill.TRUNCATE), BOXES),

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from shmcast.cli.output import Code, console, emit_json
+from shmcast.cli.output import Code, console, emit_json, progress
 from shmcast.cli.sim import faults as fault_words
 from shmcast.cli.sim import show
 from shmcast.cli.sim.record import write_run
@@ -189,7 +188,7 @@ def _shrunk(outcome: Run) -> Run:
 
 def _campaign(wanted: list[str], seeds: range, jobs: int | None, json: bool) -> None:
     began = time.monotonic()
-    found = _with_progress(wanted, seeds, jobs or jobs_here(), quiet=json)
+    found = _with_progress(wanted, seeds, jobs or jobs_here())
     took_s = time.monotonic() - began
     summaries = [show.campaign_summary(one, took_s) for one in found.values()]
     if json:
@@ -203,16 +202,11 @@ def _campaign(wanted: list[str], seeds: range, jobs: int | None, json: bool) -> 
         raise typer.Exit(Code.FAILED_VERDICT)
 
 
-def _with_progress(
-    wanted: list[str], seeds: range, jobs: int, *, quiet: bool
-) -> dict[str, Campaign]:
+def _with_progress(wanted: list[str], seeds: range, jobs: int) -> dict[str, Campaign]:
     running = campaigns(wanted, seeds.start, len(seeds), jobs=jobs)
     parts: list[Campaign] = []
-    columns = (TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, console=console(stderr=True), disable=quiet, transient=True)
-    with bar:
-        task = bar.add_task("runs", total=len(wanted) * len(seeds))
+    with progress("runs", len(wanted) * len(seeds)) as show:
         for part in running:
             parts.append(part)
-            bar.advance(task, part.runs)
+            show(sum(one.runs for one in parts))
     return added_up(parts)
