@@ -20,6 +20,7 @@ from shmcast.multicast.sim.recorder import Recording
 from shmcast.multicast.sim.run import Run
 from shmcast.multicast.sim.scenario import Scenario
 from shmcast.multicast.sim.weather import weather
+from shmcast.multicast.sim.wobble import in_slots
 from shmcast.multicast.sim.workload import Call, Input, random_submissions
 
 MESSAGES_MAX = 30
@@ -34,16 +35,21 @@ def scenario_of(spec: Spec, seed: int) -> Scenario:
     interval = rng.choice((50, 300, 2000))
     messages = rng.randint(1, MESSAGES_MAX)
     span = messages * interval + 5 * DELTA
-    faults = random_faults(spec, topology, rng, span)
+    if spec.tolerates.loss_window:
+        faults, clocks = in_slots(spec, topology, seed, span)
+    else:
+        faults = random_faults(spec, topology, rng, span)
+        faults += weather(spec, topology, seed, span)
+        clocks = _clocks(spec, topology, Random(f"{seed}/clocks"))
     return Scenario(
         spec=spec,
         topology=topology,
         inputs=_inputs(spec, topology, messages, interval, seed),
-        faults=(*faults, *weather(spec, topology, seed, span)),
+        faults=faults,
         seed=seed,
         delay=_delay(spec, topology, rng),
         fifo=not spec.tolerates.reordering or rng.random() < 0.5,
-        clocks=_clocks(spec, topology, rng),
+        clocks=clocks,
         step_limit=STEP_LIMIT,
     )
 

@@ -56,9 +56,6 @@ def _crashes(spec: Spec, topology: Topology, rng: Random, span: int) -> Iterator
             yield from _omissions(topology, process, at, rng, span)
             continue
         inside = rng.random() < INSIDE_STEP
-        if spec.tolerates.loss_window and rng.random() < 0.8:
-            inside = False  # the window ends with the crash, so the crash must be now
-            yield _last_words(spec, topology, process, at, rng)
         yield Crash(process, at, rng.randint(0, STEP_EFFECTS_MAX) if inside else None)
         if spec.tolerates.restarts and rng.random() < 0.5:
             yield Recover(process, at + rng.randint(1, span))
@@ -75,13 +72,6 @@ def _omissions(
         yield ReceiveOmission(process, at, until)
     else:
         yield SendOmission(process, at, until, _some(topology, rng))
-
-
-def _last_words(
-    spec: Spec, topology: Topology, process: ProcessId, at: int, rng: Random
-) -> SendOmission:
-    """What a process sent just before its crash gets lost on its way to some."""
-    return SendOmission(process, at - spec.tolerates.loss_window + 1, at + 1, _some(topology, rng))
 
 
 def _some(topology: Topology, rng: Random) -> frozenset[ProcessId]:
