@@ -49,6 +49,8 @@ PROMISES = (
     "uniform-global-total",
     "timestamp-order",
     "genuineness",
+    "rejoin-contiguity",
+    "rejoin-liveness",
 )
 
 WBCAST = register(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from shmcast.multicast.checks.table import TIMED
+from shmcast.multicast.checks.table import REJOIN, TIMED
 from shmcast.multicast.protocols.registry import lookup
 from shmcast.multicast.run.config import ClusterConfig
 
@@ -25,13 +25,14 @@ _PROMISES = (
 
 def run_info(config: ClusterConfig) -> RunInfo:
     """Genuineness is left out: transmissions are not recorded; and so is what needs a time bound:
-    none is stated for a machine that others use too."""
+    none is stated for a machine that others use too. So is what a later life owes: the transfer of
+    a state is not on record."""
     from shmcast.multicast.traces.run_info import RunInfo
 
     promises: tuple[str, ...] = _PROMISES
     if config.engine != "eager":
         promised = lookup(config.engine).promises
-        left_out = {"genuineness", "termination", *TIMED}
+        left_out = {"genuineness", "termination", *TIMED, *REJOIN}
         promises = tuple(p for p in promised if p not in left_out)
     return RunInfo(
         run=config.name,
