@@ -8,7 +8,7 @@ in the last Θ before it. On a clock that wobbles, "the last Θ" must be told by
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from random import Random
 
@@ -17,6 +17,8 @@ from shmcast.multicast.protocols.registry import Spec
 from shmcast.multicast.protocols.topology import Topology
 from shmcast.multicast.sim.clock import MILLION, Clock
 from shmcast.multicast.sim.faults import ClockFault, Crash, Fault, Recover, SendOmission
+from shmcast.multicast.sim.random_faults import crashes_again
+from shmcast.multicast.sim.scenario import Scenario
 
 ROUNDING = 3  # ticks by which whole ticks may miss an aim
 TURNS_MAX = 8
@@ -69,11 +71,11 @@ def wobbling(process: ProcessId, skew_max: int, rng: Random, span: int) -> Timel
     return Timeline(begin, tuple(changes))
 
 
-def in_slots(
-    spec: Spec, topology: Topology, seed: int, span: int
-) -> tuple[tuple[Fault, ...], dict[ProcessId, Clock]]:
-    """The faults and clocks of a run; a third of the runs have no fault, but for their clocks."""
-    rng = Random(f"{seed}/slots")
+def in_slots(scenario: Scenario, span: int) -> Scenario:
+    """The same with such clocks and crashes; a third of the runs have no fault, but for their
+    clocks."""
+    spec, topology = scenario.spec, scenario.topology
+    rng = Random(f"{scenario.seed}/slots")
     skew = spec.tolerates.skew_max
     if rng.random() < 0.5:
         times = {p: wobbling(p, skew, rng, span) for p in topology.processes}
@@ -82,8 +84,9 @@ def in_slots(
         times = {p: Timeline(Clock(rng.randint(-half, half))) for p in topology.processes}
     faults: tuple[Fault, ...] = tuple(c for timeline in times.values() for c in timeline.changes)
     if rng.random() >= 1 / 3:
-        faults += tuple(crashes_in_slots(spec, topology, times, rng, span))
-    return faults, {p: timeline.begin for p, timeline in times.items()}
+        crashes = tuple(crashes_in_slots(spec, topology, times, rng, span))
+        faults += (*crashes, *crashes_again(spec, crashes, rng, span))
+    return replace(scenario, faults=faults, clocks={p: t.begin for p, t in times.items()})
 
 
 def crashes_in_slots(
