@@ -17,6 +17,7 @@ from shmcast.multicast.checks import (
     fifo,
     genuine,
     optimistic,
+    rejoin,
     reliable,
     timeliness,
     total,
@@ -72,6 +73,8 @@ PROPERTIES: dict[str, Property] = {
     "join-liveness": dynamic.join_liveness,
     "leave-liveness": dynamic.leave_liveness,
     "member-delivery": dynamic.member_delivery,
+    "rejoin-contiguity": rejoin.rejoin_contiguity,
+    "rejoin-liveness": rejoin.rejoin_liveness,
     **optimistic.PROPERTIES,
     **{name: partial(check, uniform=False) for name, check in _WITH_UNIFORM_VERSION.items()},
     **{
@@ -80,6 +83,7 @@ PROPERTIES: dict[str, Property] = {
     },
 }
 
+REJOIN = ("rejoin-contiguity", "rejoin-liveness")
 RELIABLE = ("validity", "agreement", "integrity")
 FIFO = (*RELIABLE, "fifo")
 CAUSAL = (*RELIABLE, "causal")

@@ -97,7 +97,9 @@ def everyone_broadcasts(
     return [(at, p, Broadcast(what.value)) for at, p, what in proposals]
 
 
-CRASH_SYNC = Tolerates(crashes_per_group=minority, slow_processes=False, delay_max=DELTA)
+CRASH_SYNC = Tolerates(
+    crashes_per_group=minority, slow_processes=False, delay_max=DELTA, suspicions=True
+)
 
 register(
     Spec(
@@ -117,7 +119,9 @@ register(
         name="consensus-from-atomic",
         build=build_there_and_back,
         promises=CONSENSUS_PROMISES,
-        tolerates=Tolerates(crashes_per_group=minority, partitions=True, reordering=True),
+        tolerates=Tolerates(
+            crashes_per_group=minority, partitions=True, reordering=True, suspicions=True
+        ),
         shapes=SHAPES,
         calls=everyone_proposes,
         multicasts=False,

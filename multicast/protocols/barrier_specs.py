@@ -114,7 +114,13 @@ OPTIMISTIC_PROMISES = (
     "optimistic-fifo",
 )
 
-TOLERATES = Tolerates(crashes_per_group=minority, partitions=True, skew_max=2000, drift_ppm_max=200)
+TOLERATES = Tolerates(
+    crashes_per_group=minority,
+    partitions=True,
+    skew_max=2000,
+    drift_ppm_max=200,
+    nominations=True,
+)
 SHAPES = (
     Topology.regular(groups=2, replicas=1),
     Topology.regular(groups=4, replicas=1),

@@ -37,14 +37,14 @@ from shmcast.multicast.protocols.registry import (
 from shmcast.multicast.protocols.stack import Module, Stack
 from shmcast.multicast.protocols.synchrony import Synchrony
 from shmcast.multicast.protocols.timed_diffusion import TimedDiffusion
-from shmcast.multicast.protocols.timed_total import TimedTotal
+from shmcast.multicast.protocols.timed_total import GRANULARITY, TimedTotal
 from shmcast.multicast.protocols.topology import Topology
 
 DELTA = 1000
 EPSILON = 300
 SKEW = 200  # the rest of ε is for drift in a long run
 RHO_PPM = 100
-GRANULARITY = 1
+ONE_MORE = GRANULARITY
 """DEVIATION: one tick of a slow clock is two of real time, so "at ts + Δ" would not be one instant.
 Messages get one tick more than the broadcast below needs."""
 
@@ -90,7 +90,7 @@ class Maker:
             "causal-nonblocking": lambda: CausalNonblocking(below),
             "causal-blocking": lambda: CausalBlocking(below, self.members),
             "timed-total": lambda: TimedTotal(
-                below, self.synchrony.local_bound_ticks + GRANULARITY, halts=self.halts
+                below, self.synchrony.local_bound_ticks + ONE_MORE, halts=self.halts
             ),
             "causal-atomic": lambda: CausalAtomic(below, self.members),
             "causal-atomic-recent": lambda: CausalAtomicRecent(below, self.members),
@@ -137,6 +137,8 @@ def tolerates(names: tuple[str, ...], setting: Setting) -> Tolerates:
         skew_max=SKEW if setting.skewed else 0,
         drift_ppm_max=RHO_PPM // 2 if setting.skewed else 0,
         omissions=setting.omissions,
+        timing=names[0] == "timed-diffusion" and setting.omissions,
+        suspicions="atomic-from-consensus" in names,
     )
 
 
@@ -145,7 +147,7 @@ def bound_of(names: tuple[str, ...], setting: Setting) -> Callable[[Topology], i
         synchrony = synchrony_of(setting, len(topology.groups[0]))
         if names[0] == "diffusion":
             return synchrony.real_bound
-        extra = GRANULARITY if "timed-total" in names else 0
+        extra = ONE_MORE + GRANULARITY if "timed-total" in names else 0
         return synchrony.local_bound_ticks + extra
 
     return bound

@@ -250,7 +250,9 @@ PROTOCOL = register(
             "uniform-consensus-agreement",
             "uniform-consensus-integrity",
         ),
-        tolerates=Tolerates(crashes_per_group=minority, partitions=True, reordering=True),
+        tolerates=Tolerates(
+            crashes_per_group=minority, partitions=True, reordering=True, suspicions=True
+        ),
         shapes=(Topology.regular(1, 3), Topology.regular(1, 5)),
         calls=many_instances,
         multicasts=False,

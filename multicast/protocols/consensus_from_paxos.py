@@ -124,9 +124,12 @@ def builder(kind: type[ConsensusFromPaxos] = ConsensusFromPaxos) -> Build:
 NAME = "atomic-broadcast-paxos"
 _layers, _setting = NAMED["atomic-broadcast"]  # the same promises under the same faults
 
+_SPEC = spec_of(_layers, BY_NAME[_setting], NAME)
+
 PROTOCOL = register(
     replace(
-        spec_of(_layers, BY_NAME[_setting], NAME),
+        _SPEC,
+        tolerates=replace(_SPEC.tolerates, suspicions=False, nominations=True),
         build=builder(),
         invariants=lambda: [logs_agree()],
     )

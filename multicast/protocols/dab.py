@@ -147,7 +147,7 @@ class Dab:
         life = (self.me, self.incarnation)
         self.ordering.add(life, self.joins_at, self.joins_at - 1)
         self.control.append(JoinNotice(life, self.joins_at))
-        return [self.flush(mark=False)]
+        return [self.flush(now, mark=False)]
 
     def on_leave(self) -> list[Effect]:
         if self.state is not State.MEMBER:
@@ -191,9 +191,9 @@ class Dab:
             assert not isinstance(output, Decision)
             self.control.append(output)
         if self.delivers:
-            effects.append(self.flush(mark=True))
+            effects.append(self.flush(now, mark=True))
         elif self.control:
-            effects.append(self.flush(mark=False))
+            effects.append(self.flush(now, mark=False))
         if self.leaves_in is not None and ended > self.leaves_in:
             return [*effects, *self.leave_ok()]
         self.slot += 1
@@ -210,7 +210,7 @@ class Dab:
             ]
         return effects
 
-    def flush(self, *, mark: bool) -> Effect:
+    def flush(self, now: LocalTime, *, mark: bool) -> Effect:
         flush = Flush(
             self.incarnation,
             self.slot,
@@ -220,6 +220,7 @@ class Dab:
             leaves=mark and self.leaves_in == self.slot,
         )
         self.control = []
+        self.manager.flushed(now)
         if mark:
             self.data = []
         return Send(flush, self.processes)

@@ -24,6 +24,12 @@ class Timing:
         return self.delta + self.theta
 
     @property
+    def outlive(self) -> int:
+        """Θ + Γ: whoever lives for so long on its own clock after a flush does not lose it any
+        more. Γ, because local time may run that much ahead of real time."""
+        return self.theta + self.gamma
+
+    @property
     def step(self) -> int:
         """Δ + Γ + 2Θ: the delay without failures (Lemma 9.1), and the price of each round that a
         new failure spoils (Lemma 7.2)."""
@@ -42,8 +48,20 @@ class Timing:
         return self.delta + self.theta + 2 * self.gamma
 
     def agreement(self, crashes: int) -> int:
-        """Lemma 7.2: from a report to its decision, with so many crashes meanwhile."""
-        return self.gamma + self.theta + 3 * self.hop + crashes * self.step
+        """Lemma 7.2: from a report to its decision, with so many crashes meanwhile. The lemma gives
+        the last of three hops Δ + Θ, and here its flush is outlived; where Δ is much shorter than
+        Θ that takes longer, up to Θ + Γ in all."""
+        lemma = self.gamma + self.theta + 3 * self.hop
+        return max(lemma, self.agreement_in_slots) + crashes * self.step
+
+    @property
+    def agreement_in_slots(self) -> int:
+        """Each hop takes the whole slots that cover Δ + Γ. Before them goes the slot by which two
+        reports differ, after them the one to outlive; the First Round can end a slot later than
+        the answers that it waits for."""
+        hop_slots = -(-(self.delta + self.gamma) // self.theta)
+        ends_late = 2 * self.delta + self.gamma > (2 * hop_slots - 1) * self.theta
+        return (2 + 3 * hop_slots + ends_late) * self.theta - self.delta
 
     @property
     def after_last_report(self) -> int:
@@ -57,7 +75,7 @@ class Timing:
     @property
     def join_wait(self) -> int:
         """§6.3: until agreements on the previous life have ended. (Fig. 4 leaves detection out.)"""
-        return 2 * self.gamma + 3 * self.hop + self.f * self.step
+        return self.detection + self.agreement(self.f - 1)
 
     def join_slot(self, clock: int) -> int:
         return (clock + (self.f + 3) * (self.delta + 2 * self.theta) + self.gamma) // self.theta

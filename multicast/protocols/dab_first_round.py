@@ -35,7 +35,8 @@ class FirstRound:
         self.awaited.discard(k)
 
     def is_over(self, now: LocalTime) -> bool:
-        """DEVIATION: Fig. 8 lacks the wait of Δ + Θ, which the text asks for."""
+        """DEVIATION: Fig. 8 lacks the wait of Δ + Θ, which the text asks for. It keeps rounds in
+        step and guards nothing: whoever decides has outlived the flush of all that it said."""
         return not self.awaited and now >= self.ready_at
 
     def group(self) -> frozenset[ProcessId]:

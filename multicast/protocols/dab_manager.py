@@ -63,7 +63,7 @@ class Manager:
         for life, agreement in list(self.running.items()):
             if life[0] != k:
                 agreement.first.skip(k)
-                self._say(agreement, agreement.consensus.skip(k, now), outputs, now)
+                self._say(agreement, agreement.consensus.skip(k), outputs, now)
                 outputs += self._progress(life, now)
         return outputs
 
@@ -78,7 +78,7 @@ class Manager:
         expected = {k for k, since in self.active.items() if since <= value + 1}
         agreement = Agreement(
             self.first_round(self.me, value, expected - {self.me}, now + self.timing.hop),
-            self.flood_min(life, self.me, self.timing.hop, skipped=set(self.gone)),
+            self.flood_min(life, self.me, self.timing.outlive, skipped=set(self.gone)),
         )
         self.running[life] = agreement
         self._say(agreement, [Part(life, value)], outputs, now)
@@ -108,7 +108,7 @@ class Manager:
             case Part() | Help():
                 agreement.first.receive(sender, ballot)
             case Round():
-                sent = agreement.consensus.receive(sender, ballot, now)
+                sent = agreement.consensus.receive(sender, ballot)
                 self._say(agreement, sent, outputs, now)
             case Outcome(_, value):
                 return [self._decide(life, value)]
@@ -121,6 +121,11 @@ class Manager:
         return [Outcome(life, value)]
 
     # Time ---------------------------------------------------------------------------------
+
+    def flushed(self, now: LocalTime) -> None:
+        """All that we have said so far has left."""
+        for agreement in self.running.values():
+            agreement.consensus.flushed(now)
 
     def wake(self, now: LocalTime) -> list[Output]:
         return [output for life in list(self.running) for output in self._progress(life, now)]
@@ -152,7 +157,7 @@ class Manager:
         outputs: list[Output] = []
         first, consensus = agreement.first, agreement.consensus
         if not consensus.r and first.is_over(now):
-            sent = consensus.begin(first.estimate, first.group(), now)
+            sent = consensus.begin(first.estimate, first.group())
             self._say(agreement, sent, outputs, now)
         value = consensus.decision(now)
         return outputs if value is None else [*outputs, self._decide(life, value)]

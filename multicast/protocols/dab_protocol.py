@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from shmcast.multicast.protocols.core import Machine, ProcessId
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from random import Random
 
 TIMING = Timing(delta=200, theta=500, gamma=100, f=2)  # a run of a campaign has many slots
+FAILURES_MAX = 4
 PROMISES = (
     "uniform-integrity",
     "contiguous-slices",
@@ -33,7 +35,7 @@ def builder(kind: type[Dab] = Dab) -> Build:
 
     def build(process: ProcessId, topology: Topology, options: Options) -> Machine:
         processes = topology.groups[0]
-        timing = cast("Timing", options.get("timing", TIMING))
+        timing = cast("Timing", options.get("timing", timing_of(len(processes))))
         latency = cast("int | None", options.get("latency"))
         if latency is not None and latency < timing.lower_bound:
             raise ValueError(
@@ -70,7 +72,11 @@ def comings_and_goings(
 
 
 def failures(replicas: int) -> int:
-    return min(TIMING.f, replicas - 2)
+    return min(FAILURES_MAX, replicas - 2)
+
+
+def timing_of(replicas: int) -> Timing:
+    return replace(TIMING, f=failures(replicas))
 
 
 def worst_latency(topology: Topology) -> int:
@@ -79,6 +85,9 @@ def worst_latency(topology: Topology) -> int:
     crashes = failures(len(topology.groups[0]))
     return TIMING.latency(crashes) + crashes * TIMING.gamma
 
+
+_MOST = replace(TIMING, f=FAILURES_MAX)
+SETTLE_TICKS = _MOST.join_bound + _MOST.latency(_MOST.f) + 2 * _MOST.theta
 
 PROTOCOL = register(
     Spec(
@@ -93,8 +102,8 @@ PROTOCOL = register(
             skew_max=TIMING.gamma,
             loss_window=TIMING.theta,
         ),
-        shapes=(Topology.regular(1, 4),),
-        settle_ticks=TIMING.join_bound + TIMING.latency(TIMING.f) + 2 * TIMING.theta,
+        shapes=(Topology.regular(1, 4), Topology.regular(1, 5), Topology.regular(1, 6)),
+        settle_ticks=SETTLE_TICKS,
         calls=comings_and_goings,
         bound=worst_latency,
     )

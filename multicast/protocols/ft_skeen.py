@@ -366,7 +366,9 @@ PROMISES = (
     "timestamp-order",
     "genuineness",
 )
-TOLERATES = Tolerates(crashes_per_group=minority, client_crashes=True, partitions=True)
+TOLERATES = Tolerates(
+    crashes_per_group=minority, client_crashes=True, partitions=True, nominations=True
+)
 SHAPES = (
     Topology.regular(groups=2, replicas=3, clients=2),
     Topology.regular(groups=3, replicas=3, clients=3),

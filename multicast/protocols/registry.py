@@ -65,6 +65,9 @@ class Tolerates:
     skew_max: int = 0  # of two clocks, in ticks
     drift_ppm_max: int = 0
     omissions: bool = False  # a faulty process may lose messages instead of crashing
+    timing: bool = False  # a faulty process may be slow, or have a clock outside its bounds
+    nominations: bool = False  # it listens to leader selection, which may err
+    suspicions: bool = False  # it listens to a failure detector, which may err
     loss_window: int = 0  # what a process sent in its last ticks may reach some and miss others
 
 

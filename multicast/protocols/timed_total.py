@@ -26,6 +26,7 @@ from shmcast.multicast.protocols.core import (
 
 NOTE = "note"
 RELEASE = "release"
+GRANULARITY = 1  # tick: by so much may a clock that is a little fast step over a deadline
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +36,10 @@ class Stamped:
 
 
 class TimedTotal:
-    """DEVIATION: with `halts`, a process that gets a message too late delivers nothing more. The
-    lateness proves that it is outside the model; going on would leave a gap, and Uniform FIFO
-    Order, which Theorem 3 says is preserved, would be lost."""
+    """DEVIATION: with `halts`, a process that gets a message too late, or gets to its release too
+    late, delivers nothing more. The lateness proves that it is outside the model; going on would
+    leave a gap, and Uniform FIFO Order, which Theorem 3 says is preserved, would be lost, or break
+    Uniform Local-Time Timeliness."""
 
     def __init__(self, below: str, delta: int, *, halts: bool = True) -> None:
         self.below = below
@@ -65,9 +67,11 @@ class TimedTotal:
         """All that arrived by now is scheduled already, so the first keys are final. A clock that
         jumped may have passed several deadlines: they are still taken in the order of keys."""
         effects: list[Effect] = []
-        while self.scheduled and self.scheduled[0][0] <= now:
+        while self.scheduled and self.scheduled[0][0] <= now and not self.halted:
+            if self.halts and now > self.scheduled[0][0] + GRANULARITY:
+                return [*effects, *self.too_late(self.scheduled[0][2])]
             effects.append(Deliver(heappop(self.scheduled)[2]))
-        if self.scheduled:
+        if self.scheduled and not self.halted:
             effects.append(SetTimer(RELEASE, self.scheduled[0][0]))
         return effects
 

@@ -380,10 +380,6 @@ class WbCast:
         self.state.status = Status.LEADER  # L65
         return self.deliver_in_order()  # L66-L68
 
-    def is_forgotten(self, mid: MessageId) -> bool:
-        """Collected after all who are waited for had delivered it; see wbcast_gc.py."""
-        return False
-
     def on_message(self, message: Wire, sender: ProcessId) -> list[Effect]:
         return self.handlers[message.__class__](message, sender)
 

@@ -8,29 +8,35 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from shmcast.multicast.protocols.core import (
+    Event,
     GroupId,
+    LocalTime,
     MessageId,
     Multicast,
     ProcessId,
     Receive,
+    Restart,
     Send,
     Suspect,
     Timestamp,
+    Trust,
     Wire,
 )
 from shmcast.multicast.protocols.quorum import majority
 from shmcast.multicast.protocols.registry import World
 from shmcast.multicast.protocols.topology import Topology
-from shmcast.multicast.protocols.wbcast import WbCast
+from shmcast.multicast.protocols.wbcast_member import Member
 from shmcast.multicast.protocols.wbcast_wire import (
     Accept,
     AcceptAck,
     Ballot,
     Ballots,
+    Collect,
     DeliverMsg,
     NewLeaderAck,
     NewState,
     NewStateAck,
+    Phase,
 )
 
 LocalTS = dict[MessageId, Timestamp]
@@ -72,11 +78,19 @@ class Sent:
 
 
 @dataclass(slots=True)
+class Collected:
+    """A COLLECT, and whom its leader need not wait for: it has suspected them for long."""
+
+    mark: Timestamp
+    absent: frozenset[ProcessId]
+
+
+@dataclass(slots=True)
 class Step:
     """What the last step did, as far as invariants care."""
 
     process: ProcessId = -1
-    machine: WbCast | None = None  # None: it crashed, or is a client
+    machine: Member | None = None  # None: it crashed, or is a client
     touched: tuple[MessageId, ...] = ()
     ballot_changed: bool = False
     accepts: list[Accept] = field(default_factory=list)
@@ -103,26 +117,42 @@ class History:
     delivers: dict[MessageId, list[Sent]] = field(default_factory=lambda: defaultdict(list))
     syncs: dict[tuple[GroupId, Ballot], Sync] = field(default_factory=dict)
     cballots: dict[ProcessId, Ballot] = field(default_factory=dict)
-    suspected: set[ProcessId] = field(default_factory=set)  # by anyone, at any time
+    suspected: dict[ProcessId, dict[ProcessId, LocalTime]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
+    """By whom, whom, and since when on the own clock."""
+    committed: dict[tuple[GroupId, MessageId], set[ProcessId]] = field(
+        default_factory=lambda: defaultdict(set)
+    )
+    """Who has held it as COMMITTED."""
+    collects: dict[GroupId, list[Collected]] = field(default_factory=lambda: defaultdict(list))
 
     def observe(self, world: World) -> None:
         assert world.step is not None
         self.steps += 1
         machine = world.machines.get(world.step.process)
-        step = Step(world.step.process, machine if isinstance(machine, WbCast) else None)
+        step = Step(world.step.process, machine if isinstance(machine, Member) else None)
         self.last = step
         event = world.step.event
         if isinstance(event, Multicast):
             self.multicast.add(event.message.id)
-        elif isinstance(event, Suspect):
-            self.suspected.add(event.process)
         if step.machine is not None:
+            self._opinions(step.machine, event)
             self._changes(step, step.machine, event.message if isinstance(event, Receive) else None)
         for effect in world.step.effects:
             if isinstance(effect, Send):
                 self._sent(step, effect.message, effect.to)
 
-    def _changes(self, step: Step, machine: WbCast, message: Wire | None) -> None:
+    def _opinions(self, machine: Member, event: Event) -> None:
+        match event:
+            case Suspect(process):
+                self.suspected[machine.me].setdefault(process, machine.now)
+            case Trust(process):
+                self.suspected[machine.me].pop(process, None)
+            case Restart():
+                self.suspected[machine.me] = {}
+
+    def _changes(self, step: Step, machine: Member, message: Wire | None) -> None:
         s = machine.state
         if self.cballots.get(step.process) != s.cballot:
             self.cballots[step.process] = s.cballot
@@ -131,6 +161,9 @@ class History:
             step.touched = tuple(s.phase)
         elif message is not None:
             step.touched = message.about()
+        for mid in step.touched:
+            if s.phase.get(mid) is Phase.COMMITTED:
+                self.committed[machine.g0, mid].add(step.process)
         if s.cballot.leader == step.process:
             held = self.held[machine.g0, s.cballot]
             for mid in step.touched:
@@ -153,8 +186,30 @@ class History:
             case NewState(b, _, snapshot, _):
                 top = max(snapshot.global_ts.values(), default=None)
                 self.syncs[g, b] = Sync(b, dict(snapshot.local_ts), top, self.steps, {step.process})
+            case Collect(_, mark):
+                self.collects[g].append(Collected(mark, self._absent(step)))
             case NewStateAck(b):
                 self.syncs[g, b].voters.add(step.process)
+
+    def _absent(self, step: Step) -> frozenset[ProcessId]:
+        """Campaigns keep no payloads, so HELD_BYTES_MAX shortens no patience."""
+        machine = step.machine
+        if machine is None:
+            return frozenset()
+        since = self.suspected[step.process].items()
+        return frozenset(p for p, at in since if machine.now - at >= machine.lag_ticks)
+
+    def was_collected(self, g: GroupId, mid: MessageId) -> bool:
+        """A quorum of the group has committed it, and a COLLECT of the group went past it."""
+        gts = next((sent.d.gts for sent in self.delivers[mid] if sent.g == g), None)
+        enough = len(self.committed[g, mid]) >= majority(len(self.topology.groups[g]))
+        return gts is not None and enough and any(c.mark >= gts for c in self.collects[g])
+
+    def may_miss(self, process: ProcessId, gts: Timestamp) -> bool:
+        """Whether what was dropped up to `gts` was not to wait for this process."""
+        g = self.topology.group_of(process)
+        assert g is not None
+        return any(c.mark >= gts and process in c.absent for c in self.collects[g])
 
     def _vote(self, step: Step, ack: AcceptAck) -> None:
         key = (ack.mid, ack.g, ack.bal)

@@ -14,8 +14,9 @@ from shmcast.multicast.protocols.core import MessageId, ProcessId, Reply, Restar
 from shmcast.multicast.protocols.quorum import majority
 from shmcast.multicast.protocols.registry import Invariant, World
 from shmcast.multicast.protocols.topology import Topology
-from shmcast.multicast.protocols.wbcast import Status, WbCast
+from shmcast.multicast.protocols.wbcast import Status
 from shmcast.multicast.protocols.wbcast_history import History, LocalTS, Sent, Vote
+from shmcast.multicast.protocols.wbcast_member import Member
 from shmcast.multicast.protocols.wbcast_rejoin import Missed
 from shmcast.multicast.protocols.wbcast_wire import Ballot, Ballots, Phase
 
@@ -27,8 +28,8 @@ class Invariants:
 
     def __init__(self) -> None:
         self.past = History(Topology(()))
-        self.here: tuple[WbCast, ...] = ()  # the member that made the last step, if it lives
-        self.touched: list[tuple[WbCast, MessageId]] = []  # by that step
+        self.here: tuple[Member, ...] = ()  # the member that made the last step, if it lives
+        self.touched: list[tuple[Member, MessageId]] = []  # by that step
         self.ballots: dict[ProcessId, tuple[Ballot, Ballot, int]] = {}  # ballot, cballot, clock
         self.kept: dict[tuple[ProcessId, MessageId], Kept] = {}
         self.owners: dict[Timestamp, MessageId] = {}  # of global timestamps
@@ -60,13 +61,14 @@ class Invariants:
         for machine, vote in self._accepted_below(world):
             s, mid = machine.state, vote.mid
             assert s.clock >= vote.gts.time, f"(c) clock {s.clock} below {vote.gts} of {mid}"
-            if machine.is_forgotten(mid):
-                continue  # DEVIATION: collected, after the whole group delivered it
+            # DEVIATION: collected, after the group committed it, and the member knows.
+            if machine.is_forgotten(mid) and self.past.was_collected(machine.g0, mid):
+                continue
             phase = s.phase.get(mid, Phase.START)
             assert phase >= Phase.ACCEPTED, f"(a) {mid} is lost, accepted in {vote.own}"
             assert s.local_ts[mid] == vote.lts, f"(b) {mid}: {s.local_ts[mid]}, was {vote.lts}"
 
-    def _accepted_below(self, world: World) -> Iterator[tuple[WbCast, Vote]]:
+    def _accepted_below(self, world: World) -> Iterator[tuple[Member, Vote]]:
         """Pairs that this step made: a new ballot somewhere, or a new quorum in an old one."""
         if self.past.last.ballot_changed:
             for machine in self.here:
@@ -75,7 +77,7 @@ class Invariants:
         for vote in self.past.last.accepted:
             for process in world.topology.groups[vote.g]:
                 machine_of = world.machines.get(process)
-                if isinstance(machine_of, WbCast) and machine_of.state.cballot > vote.own:
+                if isinstance(machine_of, Member) and machine_of.state.cballot > vote.own:
                     yield machine_of, vote
 
     def invariant_3(self, world: World) -> None:
@@ -101,7 +103,7 @@ class Invariants:
                 if vote.leader_had is not None:
                     self._condition_3(machine, vote.gts, vote.leader_had, vote.leader_at)
 
-    def _condition_3(self, machine: WbCast, gts: Timestamp, known: LocalTS, at: int) -> None:
+    def _condition_3(self, machine: Member, gts: Timestamp, known: LocalTS, at: int) -> None:
         for _, mid in self.touched:
             lts = machine.state.local_ts[mid]
             if lts >= gts or known.get(mid) == lts:
@@ -111,7 +113,7 @@ class Invariants:
                 f"{mid} at {lts} comes back below {gts}"
             )
 
-    def _delivered_before(self, machine: WbCast, mid: MessageId, lts: Timestamp, at: int) -> bool:
+    def _delivered_before(self, machine: Member, mid: MessageId, lts: Timestamp, at: int) -> bool:
         sent = self.past.delivers[mid]
         return any(x.g == machine.g0 and x.d.lts == lts and x.at < at for x in sent)
 
@@ -130,7 +132,7 @@ class Invariants:
             assert s.ballot >= ballot, f"ballot falls from {ballot} to {s.ballot}"
             assert s.cballot >= cballot, f"cballot falls from {cballot} to {s.cballot}"
 
-    def _before(self, machine: WbCast) -> tuple[Ballot, Ballot, int]:
+    def _before(self, machine: Member) -> tuple[Ballot, Ballot, int]:
         s = machine.state
         return self.ballots.get(machine.me, (s.ballot, s.cballot, s.clock))
 
@@ -203,7 +205,7 @@ class Invariants:
                 self._has_quorums(world, machine, mid, lts, gts)
 
     def _matches(
-        self, machine: WbCast, sent: Sent, mid: MessageId, lts: Timestamp, gts: Timestamp
+        self, machine: Member, sent: Sent, mid: MessageId, lts: Timestamp, gts: Timestamp
     ) -> bool:
         d = sent.d
         same = d.m.id == mid and sent.g == machine.g0 and d.lts == lts and d.gts == gts
@@ -216,7 +218,7 @@ class Invariants:
                 self._has_quorums(world, machine, sent.d.m.id, sent.d.lts, sent.d.gts)
 
     def _has_quorums(
-        self, world: World, machine: WbCast, mid: MessageId, lts: Timestamp, gts: Timestamp
+        self, world: World, machine: Member, mid: MessageId, lts: Timestamp, gts: Timestamp
     ) -> None:
         by_ballots: dict[Ballots, list[Vote]] = {}
         for vote in self.past.by_message[mid]:
@@ -260,11 +262,13 @@ class Invariants:
     # Ours ---------------------------------------------------------------------------------
 
     def only_the_suspected_are_left_behind(self, world: World) -> None:
-        """wbcast_gc.py: nothing is dropped that somebody waits for who was never in doubt."""
+        """wbcast_gc.py: nothing is dropped that somebody needs whom the leader that dropped it had
+        not suspected for long."""
         assert world.step is not None
         for effect in world.step.effects:
             if isinstance(effect, Reply) and isinstance(effect.what, Missed):
-                assert world.step.process in self.past.suspected, f"{effect.what}"
+                gts = effect.what.gts
+                assert self.past.may_miss(world.step.process, gts), f"{effect.what}"
 
     def remember(self, world: World) -> None:
         self.past.remember()
@@ -297,7 +301,7 @@ def invariant_6(world: World) -> None:
         alive = [world.machines[p] for p in members if p in world.machines]
         followed: dict[Ballot, int] = {}
         for machine in alive:
-            assert isinstance(machine, WbCast)
+            assert isinstance(machine, Member)
             if machine.state.status is not Status.RECOVERING:
                 followed[machine.state.cballot] = followed.get(machine.state.cballot, 0) + 1
         assert any(
@@ -309,7 +313,7 @@ def invariant_6(world: World) -> None:
 def _leads(world: World, ballot: Ballot) -> bool:
     leader = world.machines.get(ballot.leader)
     return (
-        isinstance(leader, WbCast)
+        isinstance(leader, Member)
         and leader.state.status is Status.LEADER
         and leader.state.cballot == ballot
     )

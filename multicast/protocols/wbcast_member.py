@@ -239,29 +239,31 @@ class Member(WbCast):
             return []
         s.max_delivered_gts = past.dropped
         gone = Record("crash", detail="left behind")
-        return [gone, Record("restart"), Reply(Missed(past.dropped))]
+        return [gone, Record("restart"), Record("join-ok"), Reply(Missed(past.dropped))]
 
     def has_missed(self, past: Past) -> bool:
         return past.dropped > self.state.max_delivered_gts
 
     def on_new_state(self, new: NewState, sender: ProcessId) -> list[Effect]:
         s = self.state
+        back: list[Effect] = []
         if not self.joined:
             if new.lives[self.rank] != self.lives[self.rank] or new.b < s.ballot:
                 return []  # begun before we came back, or already overtaken
-            self.join(new)
+            back = self.join(new)
         effects = super().on_new_state(new, sender)
         if effects:
             self.garbage.new_ballot()
             self.declared = {}
             s.cur_leader[self.g0] = sender
             effects = self.take_over(new.past) + effects
-        return effects + self.watch()
+        return back + effects + self.watch()
 
-    def join(self, new: NewState) -> None:
+    def join(self, new: NewState) -> list[Effect]:
         assert isinstance(new.past, Past)
         self.joined = True
         self.state.max_delivered_gts = new.past.delivered
+        return [Record("join-ok")]
 
     def lead_if_synced(self) -> list[Effect]:
         effects = super().lead_if_synced()

@@ -49,6 +49,8 @@ PROMISES = (
     "uniform-global-total",
     "timestamp-order",
     "genuineness",
+    "rejoin-contiguity",
+    "rejoin-liveness",
 )
 
 WBCAST = register(
@@ -57,7 +59,12 @@ WBCAST = register(
         build=build,
         promises=PROMISES,
         tolerates=Tolerates(
-            crashes_per_group=minority, client_crashes=True, restarts=True, partitions=True
+            crashes_per_group=minority,
+            client_crashes=True,
+            restarts=True,
+            partitions=True,
+            nominations=True,
+            suspicions=True,
         ),
         shapes=(
             Topology.regular(groups=2, replicas=3, clients=2),

@@ -6,7 +6,7 @@ import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from shmcast.multicast.checks.table import TIMED
+from shmcast.multicast.checks.table import REJOIN, TIMED
 from shmcast.multicast.protocols.registry import lookup
 from shmcast.multicast.run.child import ABOUT_TRACE
 from shmcast.multicast.run.config import ClusterConfig
@@ -28,14 +28,15 @@ _PROMISES = (
 
 
 def run_info(config: ClusterConfig) -> RunInfo:
-    """Genuineness is left out: transmissions are not recorded. No engine promises a time where
-    others use the machine, too: a run is judged by Δ if the file states one (`bound_ms`)."""
+    """Genuineness is left out: transmissions are not recorded; and so is what a later life owes: the
+    transfer of a state is not on record. No engine promises a time where others use the machine,
+    too: a run is judged by Δ if the file states one (`bound_ms`)."""
     from shmcast.multicast.traces.run_info import RunInfo
 
     promises: tuple[str, ...] = _PROMISES
     if config.engine != "eager":
         promised = lookup(config.engine).promises
-        left_out = {"genuineness", "termination", *TIMED}
+        left_out = {"genuineness", "termination", *TIMED, *REJOIN}
         promises = tuple(p for p in promised if p not in left_out)
     bound_ns = config.options.get("bound_ticks", 0) * NS_PER_TICK
     if bound_ns:

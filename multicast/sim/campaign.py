@@ -15,11 +15,12 @@ from shmcast.multicast.sim.api import DELTA, run
 from shmcast.multicast.sim.clock import Clock
 from shmcast.multicast.sim.delays import Constant, Delay, HeavyTailed, SlowLinks, Uniform
 from shmcast.multicast.sim.mutants import MUTANT_MARK, find_mutant
-from shmcast.multicast.sim.random_faults import random_faults
+from shmcast.multicast.sim.random_faults import crashes_again, random_faults, timing_failures
 from shmcast.multicast.sim.recorder import Recording
 from shmcast.multicast.sim.run import Run
 from shmcast.multicast.sim.scenario import Scenario
 from shmcast.multicast.sim.weather import weather
+from shmcast.multicast.sim.wobble import in_slots
 from shmcast.multicast.sim.workload import Call, Input, random_submissions
 
 MESSAGES_MAX = 30
@@ -35,17 +36,23 @@ def scenario_of(spec: Spec, seed: int) -> Scenario:
     messages = rng.randint(1, MESSAGES_MAX)
     span = messages * interval + 5 * DELTA
     faults = random_faults(spec, topology, rng, span)
-    return Scenario(
+    more = Random(f"{seed}/more faults")
+    scenario = Scenario(
         spec=spec,
         topology=topology,
         inputs=_inputs(spec, topology, messages, interval, seed),
-        faults=(*faults, *weather(spec, topology, seed, span)),
+        faults=(
+            *(tuple(timing_failures(spec, topology, more, span)) or faults),
+            *crashes_again(spec, faults, more, span),
+            *weather(spec, topology, seed, span),
+        ),
         seed=seed,
         delay=_delay(spec, topology, rng),
         fifo=not spec.tolerates.reordering or rng.random() < 0.5,
         clocks=_clocks(spec, topology, rng),
         step_limit=STEP_LIMIT,
     )
+    return in_slots(scenario, span) if spec.tolerates.loss_window else scenario
 
 
 def _inputs(

@@ -155,7 +155,7 @@ class Engine:
                 self.control(fault.at, lambda: self._mistake(fault))
                 self.control(fault.until, lambda: self.oracle.correct(fault, self.now))
             case _:
-                self.faults[type(fault).__name__] += 1  # the network knows when it acts
+                pass  # of links: the network knows
 
     def _schedule_next_input(self) -> None:
         """Inputs are pulled one by one: a long run's are never held all at once."""
@@ -222,6 +222,7 @@ class Engine:
                 else:
                     self._perform(node, effect)
         self.recorder.trace.closed = not heap and self.broken is None
+        self.faults.update(type(fault).__name__ for fault in self.network.acted)
 
     def _has_settled(self, now: int) -> bool:
         return now > self._settle + max(self._last_input, self._last_late)
@@ -238,6 +239,9 @@ class Engine:
         if start == now:
             return True
         self._admitted.add(order)
+        if node.step_ticks and not node.held_up:
+            node.held_up = True  # by the fault that makes it slow now
+            self.faults["Slow"] += 1
         heappush(self._heap, (start, order, node.pid, event))
         return False
 
@@ -417,16 +421,17 @@ class Engine:
     def _slow(self, process: ProcessId, step_ticks: int, faulty: bool) -> None:
         node = self.nodes[process]
         node.step_ticks = step_ticks
+        node.held_up = False
         if step_ticks:
             node.queueing = True
-            self.faults["Slow"] += 1
             self.recorder.event(
                 FAULT if faulty else NOTE, node, self.now, detail=f"a step takes {step_ticks}"
             )
 
     def _change_clock(self, fault: ClockFault) -> None:
-        self.faults["ClockFault"] += 1
         node = self.nodes[fault.process]
+        if node.alive and (fault.faulty or fault.jump):  # another rate within bounds is none
+            self.faults["ClockFault"] += 1
         node.clock = (node.clock or Clock()).changed(self.now, fault.jump, fault.drift_ppm)
         detail = f"clock {fault.jump:+d}, {fault.drift_ppm} ppm"
         self.recorder.event(FAULT if fault.faulty else NOTE, node, self.now, detail=detail)
@@ -434,5 +439,14 @@ class Engine:
             self._arm(node, name, at)
 
     def _mistake(self, fault: WrongNomination | WrongSuspicion) -> None:
-        self.faults[type(fault).__name__] += 1
+        if self._errs(fault):
+            self.faults[type(fault).__name__] += 1
         self.oracle.mistake(fault, self.now)
+
+    def _errs(self, fault: WrongNomination | WrongSuspicion) -> bool:
+        """Whether it is wrong at this moment, and somebody is there to hear it."""
+        if isinstance(fault, WrongSuspicion):
+            wrong = self.nodes[fault.process].alive
+        else:
+            wrong = self.oracle.leader(fault.group) != fault.leader
+        return wrong and any(self.nodes[p].alive for p in fault.to or self.nodes)

@@ -32,6 +32,7 @@ class Network:
         self.disturbances = [f for f in faults if isinstance(f, Disturbance)]
         self.send_omissions = [f for f in faults if isinstance(f, SendOmission)]
         self.receive_omissions = [f for f in faults if isinstance(f, ReceiveOmission)]
+        self.acted: set[Fault] = set()  # those that changed the way of a message
         self.faultless = not (self.partitions or self.disturbances)
         self.constant = delay.delta if isinstance(delay, Constant) else 0
         self.perfect = (
@@ -66,6 +67,7 @@ class Network:
         """When the message leaves: now, or when the last cut in its way heals."""
         for cut in self.partitions:
             if cut.at <= start < cut.until and cut.cuts(src, dst):
+                self.acted.add(cut)
                 if cut.drop:
                     return None
                 start = cut.until
@@ -79,23 +81,28 @@ class Network:
             if not fault.touches(src, dst, now):
                 continue
             if fault.loss and rng.random() < fault.loss:
+                self.acted.add(fault)
                 return ()
             if fault.duplication and rng.random() < fault.duplication:
+                self.acted.add(fault)
                 later.append(rng.randint(1, fault.jitter))
             if fault.reordering and rng.random() < fault.reordering:
                 overtaken = True
+                self.acted.add(fault)
                 arrival += rng.randint(1, fault.jitter)
         first = arrival if overtaken else self.in_order(src, dst, arrival)
         return (first, *(first + ticks for ticks in later))
 
     def send_omitted(self, src: ProcessId, dst: ProcessId, now: int) -> bool:
-        return any(
-            f.process == src and f.at <= now < f.until and (f.to is None or dst in f.to)
-            for f in self.send_omissions
-        )
+        for f in self.send_omissions:
+            if f.process == src and f.at <= now < f.until and (f.to is None or dst in f.to):
+                self.acted.add(f)
+                return True
+        return False
 
     def receive_omitted(self, src: ProcessId, dst: ProcessId, now: int) -> bool:
-        return any(
-            f.process == dst and f.at <= now < f.until and f.sender in (None, src)
-            for f in self.receive_omissions
-        )
+        for f in self.receive_omissions:
+            if f.process == dst and f.at <= now < f.until and f.sender in (None, src):
+                self.acted.add(f)
+                return True
+        return False

@@ -22,6 +22,7 @@ class Node:
     effects_left: int | None = None  # a crash inside the next step
     step_ticks: int = 0  # how long a step takes; 0: no time at all
     busy_until: int = 0
+    held_up: bool = False  # a step of it had to wait since it became slow
     queueing: bool = False  # slow, or still busy with what came while it was
 
     def local(self, real: int) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from random import Random
 
 from shmcast.multicast.protocols.core import ProcessId
 from shmcast.multicast.protocols.registry import Spec
 from shmcast.multicast.protocols.topology import Topology
 from shmcast.multicast.sim.faults import (
+    ClockFault,
     Crash,
     Disturbance,
     Fault,
@@ -24,18 +25,56 @@ from shmcast.multicast.sim.faults import (
 INSIDE_STEP = 0.7  # most crashes fall inside a step: that is where protocols break
 STEP_EFFECTS_MAX = 8
 MISTAKES_MAX = 5
+AGAIN = 0.4  # of those that come back
+CLOCK_JUMP_MAX = 5000
 
 
 def random_faults(spec: Spec, topology: Topology, rng: Random, span: int) -> tuple[Fault, ...]:
     """Faults that begin within `span` ticks; a third of the runs have none."""
     if rng.random() < 1 / 3:
         return ()
-    return (
+    drawn = (
         *_crashes(spec, topology, rng, span),
         *_cuts(spec, topology, rng, span),
         *_disturbances(spec, rng, span),
         *_slowness(spec, topology, rng, span),
     )
+    return tuple(fault for fault in drawn if can_feel(spec, fault))
+
+
+def can_feel(spec: Spec, fault: Fault) -> bool:
+    """Mistakes of an oracle that a protocol does not listen to would only look like faults."""
+    if isinstance(fault, WrongNomination):
+        return spec.tolerates.nominations
+    return spec.tolerates.suspicions or not isinstance(fault, WrongSuspicion)
+
+
+def crashes_again(spec: Spec, faults: Iterable[Fault], rng: Random, span: int) -> Iterator[Fault]:
+    """Who came back crashes once more, perhaps before it has taken a state over; and may come back
+    again. Only the same process: the members that are down or without memory are as many as
+    before."""
+    for fault in faults:
+        if isinstance(fault, Recover) and rng.random() < AGAIN:
+            at = fault.at + rng.randint(1, span)
+            inside = rng.random() < INSIDE_STEP
+            yield Crash(fault.process, at, rng.randint(0, STEP_EFFECTS_MAX) if inside else None)
+            if rng.random() < 0.7:
+                yield Recover(fault.process, at + rng.randint(1, span))
+
+
+def timing_failures(spec: Spec, topology: Topology, rng: Random, span: int) -> Iterator[Fault]:
+    """In place of other faults, of as many processes as may be faulty. Paper 004 has clocks that
+    never go back, even faulty ones (Fig. 4)."""
+    if not spec.tolerates.timing or rng.random() < 1 / 2:
+        return
+    members = topology.groups[0]
+    count = spec.tolerates.crashes_per_group(len(members))
+    for process in rng.sample(members, rng.randint(0, count)):
+        if rng.random() < 0.5:
+            yield Slow(process, *_window(rng, span), step_ticks=rng.randint(1, 2000), faulty=True)
+        else:
+            jump = rng.randint(0, CLOCK_JUMP_MAX)
+            yield ClockFault(process, rng.randint(0, span), jump, rng.randint(-(10**5), 10**5))
 
 
 def _window(rng: Random, span: int) -> tuple[int, int]:
@@ -56,9 +95,6 @@ def _crashes(spec: Spec, topology: Topology, rng: Random, span: int) -> Iterator
             yield from _omissions(topology, process, at, rng, span)
             continue
         inside = rng.random() < INSIDE_STEP
-        if spec.tolerates.loss_window and rng.random() < 0.8:
-            inside = False  # the window ends with the crash, so the crash must be now
-            yield _last_words(spec, topology, process, at, rng)
         yield Crash(process, at, rng.randint(0, STEP_EFFECTS_MAX) if inside else None)
         if spec.tolerates.restarts and rng.random() < 0.5:
             yield Recover(process, at + rng.randint(1, span))
@@ -75,13 +111,6 @@ def _omissions(
         yield ReceiveOmission(process, at, until)
     else:
         yield SendOmission(process, at, until, _some(topology, rng))
-
-
-def _last_words(
-    spec: Spec, topology: Topology, process: ProcessId, at: int, rng: Random
-) -> SendOmission:
-    """What a process sent just before its crash gets lost on its way to some."""
-    return SendOmission(process, at - spec.tolerates.loss_window + 1, at + 1, _some(topology, rng))
 
 
 def _some(topology: Topology, rng: Random) -> frozenset[ProcessId]:

@@ -25,6 +25,7 @@ from dab_runs import (
 from shmcast.multicast.protocols.dab import Dab
 from shmcast.multicast.protocols.dab_bounds import Timing, network_average_rate, network_burst
 from shmcast.multicast.sim.broken.dab import (
+    DecidesTooSoon,
     DeliversOnOneMark,
     NoIdleFlush,
     StaysStuck,
@@ -149,6 +150,29 @@ def test_scenario_12_process_that_decides_and_dies_decided_like_the_rest() -> No
         run = dab(TALK, *MARK_LOST_TO_3, Crash(1, decided_at + late), members=4)
         assert set(decisions(run, 2).values()) == {3}
         run.check()
+
+
+def chain_of_last_words(kind: type[Dab] = Dab) -> Run:
+    """1 ends with slot 4; 4 alone knows 3, tells 6 alone, and 6 decides. Each crash loses one flush
+    on its way to some: that of the slot before."""
+    losses = [(1, 50, 51, {4}), (4, 60, 61, {1, 2, 3, 6}), (5, 80, 81, {2, 3}), (6, 90, 99, {2, 3})]
+    faults: list[Fault] = []
+    for process, flushed, crashed, to in losses:
+        assert crashed - TIMING.theta < flushed
+        faults += [SendOmission(process, flushed, flushed + 1, frozenset(to))]
+        faults += [Crash(process, crashed)]
+    timing = Timing(delta=4, theta=10, gamma=2, f=4)
+    return dab(talk(1, 35, 45) + talk(2, 45, 150), *faults, members=6, timing=timing, kind=kind)
+
+
+def test_decider_whose_announcement_is_lost_with_it_has_decided_nothing() -> None:
+    """It decided Δ after the flush, and crashed within Θ of it: [0030]."""
+    run = chain_of_last_words()
+    assert len(set(decisions(run, 1).values())) == 1
+    run.check()
+    hasty = chain_of_last_words(DecidesTooSoon)
+    assert decisions(hasty, 1) == {6: 3, 2: 4, 3: 4}
+    assert "contiguous-slices" in hasty.report().violated
 
 
 # Several failures -----------------------------------------------------------------------------

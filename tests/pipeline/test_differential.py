@@ -234,7 +234,8 @@ def test_without_a_lemma_the_certificate_would_prove_something_wrong(
 def test_spark_decides_all_properties_of_delivery_and_order() -> None:
     elsewhere = ("consensus", "trb", "optimistic")
     dynamic = {"contiguous-slices", "incarnation-order", "sender-order", "join-liveness",
-               "leave-liveness", "member-delivery"}  # fmt: skip
+               "leave-liveness", "member-delivery", "rejoin-contiguity",
+               "rejoin-liveness"}  # fmt: skip
     expected = {
         name
         for name in {**IN_MEMORY, **TIMED}

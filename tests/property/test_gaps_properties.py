@@ -16,7 +16,7 @@ from support.random_runs import random_hole, random_kills
 BOUND = 250
 RUNS = 600
 ELSEWHERE = ("consensus", "trb", "optimistic", "contiguous", "incarnation", "sender", "join",
-             "leave", "member")  # fmt: skip
+             "leave", "member", "rejoin")  # fmt: skip
 NAMES = [
     name
     for name in sorted({**PROPERTIES, **TIMED})

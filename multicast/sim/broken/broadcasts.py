@@ -107,6 +107,14 @@ class DeliversAtOnce(TimedTotal):
         return [Deliver(m)]
 
 
+class ReleasesLate(TimedTotal):
+    def on_timer(self, now: LocalTime) -> list[Effect]:
+        halts, self.halts = self.halts, False
+        effects = super().on_timer(now)
+        self.halts = halts
+        return effects
+
+
 class TooShort(TimedTotal):
     """Δ is smaller than what the broadcast below needs."""
 
@@ -292,6 +300,15 @@ _mutant(
     "timed-total",
     _timed_total(TooShort),
     breaks="uniform-agreement",
+    seeds=30,
+)
+_mutant(
+    "timed-fifo-atomic",
+    "releases-late",
+    "Fig. 4 delivers after ts + Δ where its process was slow or its clock jumped",
+    "timed-total",
+    _timed_total(ReleasesLate),
+    breaks="uniform-local-time",
     seeds=30,
 )
 _mutant(

@@ -19,6 +19,7 @@ from shmcast.multicast.protocols.dab_ordering import Ordering, Peer
 from shmcast.multicast.protocols.dab_protocol import builder
 from shmcast.multicast.protocols.registry import lookup
 from shmcast.multicast.sim.broken.wrappers import Dawdles, DeliversTwice, wrapped
+from shmcast.multicast.sim.last_words import last_words
 from shmcast.multicast.sim.mutants import mutant
 
 
@@ -71,6 +72,19 @@ class TakesTheMaximum(Dab):
     manager_kind = _HighestManager
 
 
+class _HastyManager(Manager):
+    """Counts Δ + Θ from when an announcement is handed over: Δ may be left when it is flushed."""
+
+    def flushed(self, now: LocalTime) -> None:
+        for agreement in self.running.values():
+            agreement.consensus.outlive = self.timing.delta
+        super().flushed(now)
+
+
+class DecidesTooSoon(Dab):
+    manager_kind = _HastyManager
+
+
 class _OwnValue(Manager):
     """Decides alone, at once."""
 
@@ -120,10 +134,10 @@ class NeverGone(Dab):
 class MixesItsOwn(Dab):
     """Sends a slot's messages in the wrong order."""
 
-    def flush(self, *, mark: bool) -> Effect:
+    def flush(self, now: LocalTime, *, mark: bool) -> Effect:
         if mark:
             self.data.sort(key=lambda m: -m.id.seq)
-        return super().flush(mark=mark)
+        return super().flush(now, mark=mark)
 
 
 class LosesSome(Dab):
@@ -195,6 +209,15 @@ MUTANTS: tuple[tuple[str, str, str, int, type[Dab]], ...] = (
 for _name, _differs, _breaks, _seeds, _kind in MUTANTS:
     mutant("dab", _name, _differs, breaks=_breaks, seeds=_seeds, build=builder(_kind))
 
+mutant(
+    "dab",
+    "decides-too-soon",
+    "§7: does not outlive the flush that carries its announcement",
+    breaks="contiguous-slices",
+    seeds=60,
+    build=builder(DecidesTooSoon),
+    scenarios=last_words,
+)
 mutant(
     "dab",
     "delivers-twice",

@@ -51,7 +51,8 @@ def test_scenario_20_newcomer_helps_and_stays_out() -> None:
     assert two.running[LIFE].consensus.group == {2, 3}
     assert three.wake(14) == [Round(LIFE, 1, 6, False)]
     assert Round(LIFE, 2, 6, True) in two.receive(3, Round(LIFE, 1, 6, False), 24)
-    assert two.wake(38) == [Decision(LIFE, 6)]
+    two.flushed(30)
+    assert two.wake(42) == [Decision(LIFE, 6)]
 
 
 def test_scenario_32_lost_message_is_said_again_and_answered() -> None:
@@ -74,7 +75,8 @@ def test_scenario_32_one_that_has_decided_says_what() -> None:
     m = manager(1, (1,))
     m.fail(LIFE, 4, 0)
     m.wake(14)
-    assert m.wake(28) == [Decision(LIFE, 4)]
+    m.flushed(20)
+    assert m.wake(32) == [Decision(LIFE, 4)]
     assert m.receive(2, Part(LIFE, 4), 30) == []
     assert m.receive(2, Part(LIFE, 4, again=True), 30) == [Outcome(LIFE, 4)]
     behind = manager(2, (1, 2))
@@ -122,6 +124,7 @@ def lock_step(values: tuple[int, ...], crashes: dict[int, Crash]) -> dict[int, i
                 for k in sorted(dead):
                     outbox[p] += m.leave(k, now)
                 outbox[p] += m.wake(now)
+                m.flushed(now)
                 for output in outbox[p]:
                     if isinstance(output, Decision):
                         decided[p] = output.value
@@ -187,6 +190,8 @@ def skip_race(first_round: type[FirstRound]) -> set[int]:
         sent_to_one, sent_to_two = to_one, to_two
         to_two = [o for b in sent_to_one for o in _hear(one, 2, b, now)] + one.wake(now)
         to_one = [o for b in sent_to_two for o in _hear(two, 1, b, now)] + two.wake(now)
+        one.flushed(now)
+        two.flushed(now)
         decided |= {o.value for o in (*to_one, *to_two) if isinstance(o, Decision)}
     return decided
 
@@ -211,16 +216,30 @@ def test_scenario_30_participant_that_sent_one_round_and_died_splits_nothing() -
 
 
 def test_consensus_without_crashes_takes_two_rounds() -> None:
-    flood = FloodMin(LIFE, 1, TIMING.hop)
-    assert flood.begin(4, frozenset({1, 2}), 0) == [Round(LIFE, 1, 4, False)]
-    assert flood.receive(2, Round(LIFE, 1, 3, False), 14) == [Round(LIFE, 2, 3, True)]
-    assert flood.decision(14 + TIMING.hop) == 3
+    flood = FloodMin(LIFE, 1, TIMING.outlive)
+    assert flood.begin(4, frozenset({1, 2})) == [Round(LIFE, 1, 4, False)]
+    flood.flushed(10)
+    assert flood.receive(2, Round(LIFE, 1, 3, False)) == [Round(LIFE, 2, 3, True)]
+    flood.flushed(20)
+    assert flood.decision(20 + TIMING.outlive) == 3
+
+
+def test_nothing_is_decided_while_a_crash_could_lose_its_announcement() -> None:
+    """The window Θ is counted from the flush, not from when the announcement is handed over."""
+    flood = FloodMin(LIFE, 1, TIMING.outlive)
+    flood.begin(4, frozenset({1}))
+    assert flood.decision(1000) is None, "it has not even left"
+    flood.flushed(1000)
+    flood.flushed(1001)
+    assert flood.decision(1000 + TIMING.theta) is None
+    assert flood.decision(1000 + TIMING.outlive) == 4
 
 
 def test_decision_is_what_was_announced() -> None:
     """A value that arrives after the announcement changes nothing."""
-    flood = FloodMin(LIFE, 1, TIMING.hop)
-    flood.begin(4, frozenset({1, 2}), 0)
-    flood.receive(2, Round(LIFE, 1, 4, False), 14)
-    flood.receive(2, Round(LIFE, 2, 3, True), 20)
-    assert flood.decision(28) == 4
+    flood = FloodMin(LIFE, 1, TIMING.outlive)
+    flood.begin(4, frozenset({1, 2}))
+    flood.receive(2, Round(LIFE, 1, 4, False))
+    flood.flushed(20)
+    flood.receive(2, Round(LIFE, 2, 3, True))
+    assert flood.decision(32) == 4

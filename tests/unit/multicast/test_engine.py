@@ -229,6 +229,41 @@ def test_oracle_takes_its_mistakes_back() -> None:
     ]
 
 
+def counted(*inputs: Submit | Call, **more: object) -> dict[str, int]:
+    return dict(echo(*inputs, **more).faults)
+
+
+def test_fault_counts_when_it_acts_not_when_it_is_planned() -> None:
+    inert = [
+        faults.Partition(frozenset({1}), at=50, until=60),
+        faults.Disturbance(50, 60, loss=1.0),
+        faults.SendOmission(0, 50),
+        faults.ReceiveOmission(1, 5000),
+        faults.Slow(2, at=5000, until=6000, step_ticks=10),
+        faults.ClockFault(1, at=50, drift_ppm=100, faulty=False),
+        faults.WrongNomination(0, 0, 50, 60),
+        faults.Recover(2, 70),
+    ]
+    assert counted(Submit(0, 0, (0,)), faults=inert) == {}
+    acting = [
+        faults.Partition(frozenset({1}), at=0, until=5),
+        faults.Disturbance(0, 5, duplication=1.0),
+        faults.SendOmission(0, 0, 5, frozenset({2})),
+        faults.ReceiveOmission(1, 0),
+        faults.Slow(0, at=0, until=60, step_ticks=10),
+        faults.ClockFault(1, at=50, jump=3, faulty=False),
+        faults.WrongNomination(0, 1, 50, 60),
+        faults.WrongSuspicion(1, 50, 60),
+    ]
+    twice = (Submit(0, 0, (0,)), Submit(0, 0, (0,)))
+    assert counted(*twice, faults=acting) == {type(fault).__name__: 1 for fault in acting}
+
+
+def test_mistake_about_a_dead_process_is_none() -> None:
+    late = [faults.Crash(1, 10), faults.WrongSuspicion(1, 50, 60)]
+    assert counted(faults=late) == {"Crash": 1}
+
+
 def test_run_that_is_cut_short_is_open() -> None:
     assert echo(Submit(0, 0, (0,))).trace.closed
     assert not echo(Submit(0, 0, (0,)), until=500).trace.closed

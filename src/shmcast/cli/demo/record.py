@@ -20,6 +20,7 @@ from shmcast.cli.demo.replica import lives_of, log_of
 from shmcast.cli.demo.troupe import ENGINE, Troupe
 from shmcast.cli.demo.verdict import BEFORE_ALL, Got, Key, Sent, Stamp, longest_pause_ns
 from shmcast.cli.demo.worker import BOXES, GROUPS
+from shmcast.multicast.checks.table import REJOIN
 from shmcast.multicast.checks.trace import (
     CRASH,
     DELIVER,
@@ -36,7 +37,7 @@ from shmcast.multicast.traces.order import in_causal_order
 from shmcast.pipeline.latency import ORDERED
 
 SCENE = 1 << 20  # as a process of a record: what happens to copies
-_UNDECIDABLE = ("genuineness",)  # of what applications see: transmissions are not in their logs
+_UNDECIDABLE = ("genuineness", *REJOIN)  # applications log neither transmissions nor transfers
 _OF_MAILBOXES = (
     "multicast-validity",
     "uniform-agreement",
