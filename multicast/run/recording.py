@@ -28,9 +28,9 @@ _PROMISES = (
 
 
 def run_info(config: ClusterConfig) -> RunInfo:
-    """Genuineness is left out: transmissions are not recorded; and so is what a later life owes: the
-    transfer of a state is not on record. No engine promises a time where others use the machine,
-    too: a run is judged by Δ if the file states one (`bound_ms`)."""
+    """Genuineness is left out: transmissions are not recorded; and so is what a later life owes:
+    the transfer of a state is not on record. No engine promises a time where others use the
+    machine, too: a run is judged by Δ if the file states one (`bound_ms`)."""
     from shmcast.multicast.traces.run_info import RunInfo
 
     promises: tuple[str, ...] = _PROMISES
