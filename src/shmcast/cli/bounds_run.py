@@ -36,6 +36,7 @@ CAPACITY = 4096  # so many are under way at once: the timed protocols wait out a
 SENDERS = 36
 _WORST = 4  # operations whose causes are kept
 _VICTIM_GAP_NS = 50_000
+SETTLED_S = 1.0  # nothing came for so long: nothing will; far above every bound here
 
 
 CALIBRATED, FIXED = "calibrated", "fixed"
@@ -307,16 +308,20 @@ class Session:
 
     def _fill_up(self, wanted: int) -> int:
         """A rejected message, or one that a victim did not live to send, never comes: others are
-        sent in their place until the receiver has its number."""
+        sent in their place until the receiver has its number. What a victim left half-sent may
+        count as on its way for ever, so that alone is waited for no longer than it takes to come.
+        """
         assert self._box
-        receiver, filled, last = self._workers[0], 0, -1
+        receiver, filled, last, since = self._workers[0], 0, -1, time.monotonic()
         with contextlib.ExitStack() as stack:
             tx = None
             while not receiver.has_spoken(0.003):
                 now = self._receiver_stats()
-                missing, quiet = wanted - now.messages, now.messages == last and now.depth == 0
-                last = now.messages
-                if not quiet or missing <= 0:
+                missing, quiet = wanted - now.messages, now.messages == last
+                if not quiet:
+                    last, since = now.messages, time.monotonic()
+                settled = now.depth == 0 or time.monotonic() - since > SETTLED_S
+                if not quiet or not settled or missing <= 0:
                     continue
                 tx = tx or stack.enter_context(self._box.sender(timeout=10))
                 for _ in range(min(missing, CAPACITY // 2)):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +17,14 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from helpers import wait_until
-from shmcast.cli import bounds_bench, bounds_plan, bounds_report, bounds_show, calibrate
+from shmcast.cli import (
+    bounds_bench,
+    bounds_plan,
+    bounds_report,
+    bounds_run,
+    bounds_show,
+    calibrate,
+)
 from shmcast.cli.bounds_run import CALIBRATED, Cell, Result, Round, Session, bounds_of
 from shmcast.cli.main import app
 from shmcast.realtime import calibrate as room
@@ -107,6 +115,34 @@ def test_a_session_goes_on_when_a_copy_and_a_process_are_killed(protocol: str, c
     assert found.send.operations == 3000
     assert found.receive.operations == 6000  # what the victim did not live to send is filled up
     assert found.killed_after is not None and found.killed_after >= 0.5
+
+
+class HalfSent:
+    """A box and a receiver: one message is on its way for ever, and one is still wanted."""
+
+    def __init__(self) -> None:
+        self.sends, self.looks = 0, 0
+
+    def has_spoken(self, _: float) -> bool:
+        self.looks += 1
+        return self.sends > 0 or self.looks > 100_000
+
+    def sender(self, **_: object) -> contextlib.nullcontext[HalfSent]:
+        return contextlib.nullcontext(self)
+
+    def send(self, *_: object, **__: object) -> None:
+        self.sends += 1
+
+
+def test_what_never_comes_is_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session waited for it until its patience ended, after two minutes."""
+    session, box = Session(Cell("timing", 1, (), 1, faults=True)), HalfSent()
+    at_rest = SimpleNamespace(messages=1, depth=1)
+    monkeypatch.setattr(bounds_run, "SETTLED_S", 0.01)
+    monkeypatch.setattr(session, "_box", box)
+    monkeypatch.setattr(session, "_workers", [box])
+    monkeypatch.setattr(session, "_receiver_stats", lambda: at_rest)
+    assert session._fill_up(2) == 1
 
 
 @pytest.mark.parametrize("protocol", bounds_plan.PROTOCOLS)
