@@ -1,6 +1,6 @@
 """A scenario for one question: who speaks for a joiner that an agreement waits for?
 
-Four members with a slotted broadcast; the last one joins. Another one crashes just after the slot in
+Four members with a slotted broadcast; the last one joins. Another crashes just after the slot in
 which the join took effect, and its mark of that slot is lost on its way to the joiner. So the
 joiner saw that life end before its own began, and takes no part; the others wait for it.
 """
