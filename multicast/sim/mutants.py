@@ -15,9 +15,12 @@ import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from shmcast.multicast.checks.verdict import Verdict
 from shmcast.multicast.protocols.registry import Build, Spec, lookup
+from shmcast.multicast.sim.run import Report
 from shmcast.multicast.sim.scenario import Scenario
 
+ENDLESS = "an end"  # what a mutant breaks whose runs never end: a campaign fails on these too
 MUTANT_MARK = "~"  # "skeen~forgets-clock"
 _BROKEN = "shmcast.multicast.sim.broken"
 
@@ -26,10 +29,16 @@ _BROKEN = "shmcast.multicast.sim.broken"
 class Mutant:
     name: str
     differs: str
-    breaks: str  # a property of checks/table.py, or "invariant <its name>"
+    breaks: str  # a property of checks/table.py, "invariant <its name>", or ENDLESS
     seeds: int
     spec: Spec
     scenarios: Callable[[Spec, int], Scenario] | None = None  # None: those of a campaign
+
+    def conviction(self, report: Report) -> Verdict | None:
+        """The verdict that shows what this mutant breaks, if there is one."""
+        if self.breaks == ENDLESS:
+            return next(iter(report.undetermined.values()), None)
+        return report.violated.get(self.breaks)
 
 
 _mutants: dict[str, Mutant] = {}
@@ -51,7 +60,7 @@ def mutant(
     if not breaks.startswith("invariant "):
         # The invariants would stop the run before the property shows what it can see.
         spec = replace(spec, invariants=list)
-        if breaks not in spec.promises:
+        if breaks not in (*spec.promises, ENDLESS):
             spec = replace(spec, promises=(*spec.promises, breaks))
     found = Mutant(full_name, differs, breaks, seeds, spec, scenarios)
     _mutants[full_name] = found

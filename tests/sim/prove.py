@@ -99,9 +99,9 @@ def try_mutant(name: str) -> Caught:
 
 def objections(mutant: Mutant) -> Iterator[tuple[int, str]]:
     for seed in range(mutant.seeds):
-        violated = run(scenario_for(mutant.name, seed)).report().violated
-        if mutant.breaks in violated:
-            yield seed, violated[mutant.breaks].reason.splitlines()[0]
+        verdict = mutant.conviction(run(scenario_for(mutant.name, seed)).report())
+        if verdict is not None:
+            yield seed, verdict.reason.splitlines()[0]
 
 
 if __name__ == "__main__":

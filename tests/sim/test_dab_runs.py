@@ -14,6 +14,7 @@ from shmcast.multicast.sim.api import run
 from shmcast.multicast.sim.campaign import scenario_of
 from shmcast.multicast.sim.faults import ClockFault, SendOmission
 from shmcast.multicast.sim.last_words import last_words
+from shmcast.multicast.sim.late_joiner import late_joiner
 from shmcast.multicast.sim.wobble import Timeline
 
 DAB = lookup("dab")
@@ -37,6 +38,11 @@ def test_chain_of_crashes_that_lose_their_last_words_splits_no_decision() -> Non
     for seed in range(60):
         outcome = run(last_words(DAB, seed), record="application")
         assert not outcome.check().undetermined, f"last words, seed {seed}"
+
+
+def test_joiner_that_takes_no_part_holds_up_nobody() -> None:
+    """Mutant `helps-nobody` fails in the same scenario."""
+    assert not run(late_joiner(DAB, 0)).check().undetermined
 
 
 def test_first_round_needs_no_wait_of_its_own() -> None:

@@ -9,6 +9,7 @@ from shmcast.multicast.sim.api import run, simulate
 from shmcast.multicast.sim.broken.wbcast_acks import half_a_ballot
 from shmcast.multicast.sim.campaign import campaign, scenario_of
 from shmcast.multicast.sim.churn import churn, memory_loss
+from shmcast.multicast.sim.dead_vote import dead_vote
 from shmcast.multicast.sim.old_leader import old_leader
 from shmcast.multicast.sim.run import Run
 
@@ -55,6 +56,14 @@ def test_message_that_only_a_lost_leader_delivered_is_not_taken_for_forgotten(
     outcome = run(old_leader(lookup(protocol), 0))
     assert not outcome.check().undetermined
     assert {e.proc for e in outcome.trace if e.kind == "deliver" and e.msg == (3, 1)} == {0, 1, 2}
+
+
+@pytest.mark.parametrize("protocol", ["wbcast", "wbcast-acks"])
+def test_promise_of_a_life_that_is_over_does_not_make_a_quorum(protocol: str) -> None:
+    """Mutant `counts-the-dead` fails in the same scenario."""
+    outcome = run(dead_vote(lookup(protocol), 0))
+    assert not outcome.check().undetermined
+    assert {e.proc for e in outcome.trace if e.kind == "deliver"} == {0, 1, 2, 3, 4}
 
 
 @pytest.mark.parametrize("seed", [2292, 6326])

@@ -20,6 +20,7 @@ from shmcast.multicast.protocols.dab_protocol import builder
 from shmcast.multicast.protocols.registry import lookup
 from shmcast.multicast.sim.broken.wrappers import Dawdles, DeliversTwice, wrapped
 from shmcast.multicast.sim.last_words import last_words
+from shmcast.multicast.sim.late_joiner import late_joiner
 from shmcast.multicast.sim.mutants import mutant
 
 
@@ -106,6 +107,18 @@ class _WaitsForTheDead(Manager):
 
 class WaitsForTheDead(Dab):
     manager_kind = _WaitsForTheDead
+
+
+class _HelpsNobody(Manager):
+    """Stays out of an agreement without a word."""
+
+    def help(self, life: Life, value: int) -> list[Output]:
+        super().help(life, value)
+        return []
+
+
+class HelpsNobody(Dab):
+    manager_kind = _HelpsNobody
 
 
 class NoIdleFlush(Dab):
@@ -217,6 +230,15 @@ mutant(
     seeds=60,
     build=builder(DecidesTooSoon),
     scenarios=last_words,
+)
+mutant(
+    "dab",
+    "helps-nobody",
+    "§7: who takes no part in an agreement keeps quiet",
+    breaks="member-delivery",
+    seeds=1,
+    build=builder(HelpsNobody),
+    scenarios=late_joiner,
 )
 mutant(
     "dab",
