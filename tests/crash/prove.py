@@ -11,6 +11,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 from crash.build import BUILD, build, static_sites, unknown_calls
@@ -19,6 +20,7 @@ from crash.mutants import SHORT, TRAPS, Trap
 from crash.plan import KILLED, Claimed, plan
 from crash.unreached import reason
 from prove.mutants import mutated_sources
+from prove.pool import run_all
 from prove.results import Caught, Claim, Report, main
 
 SEED = 1
@@ -138,7 +140,7 @@ def catch(trap: Trap, program: Path) -> Caught:
 
 
 def catch_all(program: Path, traps: Iterable[Trap]) -> list[Caught]:
-    return [catch(trap, program) for trap in traps]
+    return run_all((1, partial(catch, trap, program)) for trap in traps)
 
 
 def prove(report: Report) -> None:

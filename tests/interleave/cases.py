@@ -68,6 +68,7 @@ ALL = [
     # A copy fails, in every protocol; three copies; two senders, two receivers, two copies.
     case(f"eager-copy-small {SC_ONE_TIME}", seconds=10),
     case(f"eager-copy-small {SC_ONE_TIME} fault=poison", seconds=5),
+    case(f"eager-three-copies {SC_ONE_TIME} copies=1", seconds=46),
     case(f"eager-three {SC_ONE_TIME}", short=True),
     case(f"eager-three-2r {SC_ONE_TIME}", short=True),
     case("timing-one-copy", short=True),
@@ -101,8 +102,7 @@ SOUND = [
 SOME = [
     case(f"eager-copy {SC_ONE_TIME} preemptions=1", seconds=4),
     case(f"eager-replace {SC_ONE_TIME} preemptions=0", seconds=1),
-    case(f"eager-poison {SC_ONE_TIME} preemptions=1", seconds=30, states=2_000_000),
-    case(f"eager-three-copies {SC_ONE_TIME} preemptions=1", seconds=30, states=500_000),
+    case(f"eager-poison {SC_ONE_TIME} preemptions=2", seconds=10, states=2_000_000),
     case("crash-two-copy preemptions=1", seconds=4),
     case("timing-threads preemptions=1", seconds=70),
     *(
@@ -115,6 +115,7 @@ SOME = [
             "crash-killed", "crash-copy", "crash-half-flagged", "crash-slow-receiver",
             "timing-1x3", "timing-early", "timing-late", "timing-two-copy", "timing-three",
             "timing-three-late", "timing-threads", "timing-threads-send", "eager-poison",
+            "eager-three-copies",
         )
     ),
 ]  # fmt: skip

@@ -90,7 +90,7 @@ def _story(text: str) -> str:
 
 
 def search(
-    model: str, switches: tuple[str, ...], seconds: float = 300, *, quick: bool = False
+    model: str, switches: tuple[str, ...], seconds: float = 1800, *, quick: bool = False
 ) -> Search:
     """Checks `model`.pml with these switches; ends after `seconds` at the latest."""
     began = time.monotonic()

@@ -16,7 +16,8 @@ from sanitize.builds import C_TESTS, FUZZ, ROOT, Tool
 
 SEEDS = FUZZ / "seeds.py"
 REGRESSIONS = FUZZ / "regressions"
-DEADLINE_S = 150.0
+DEADLINE_S = 300.0
+RUN_S_MAX = 0.2  # an input on a slow, busy machine: a number of runs has a deadline by this
 RSS_MB_MAX = 2048
 TELLING = re.compile(
     r"does not hold: .*|SUMMARY: .*|ERROR: .*|runtime error: .*|== +(?:Invalid|Conditional|Use of|"
@@ -98,7 +99,7 @@ def fuzz(
         ours_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
         memory = f"-rss_limit_mb={ours_mb + RSS_MB_MAX}"
         guided = ["-len_control=0", "-max_len=2000", "-timeout=20", "-handle_bus=0", memory]
-        deadline = seconds + DEADLINE_S
+        deadline = seconds + runs * RUN_S_MAX + DEADLINE_S
         outcome = run(
             program,
             tool,
