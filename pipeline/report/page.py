@@ -21,7 +21,7 @@ from shmcast.pipeline.latency import (
     merged,
 )
 from shmcast.pipeline.latency_memory import latencies
-from shmcast.pipeline.rates import rates
+from shmcast.pipeline.rates import Rates, rates
 from shmcast.pipeline.regression import FIGURES, Regression, compare
 from shmcast.pipeline.report import svg
 from shmcast.pipeline.report.histograms import histograms
@@ -40,12 +40,23 @@ _MEANINGS = {
 
 
 @dataclass(frozen=True, slots=True)
+class Extent:
+    """Of a whole run, which its record in memory is but a sample of."""
+
+    start_ns: int
+    end_ns: int
+    clients: int
+    rates: Rates
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     record: Record
     judgement: Judgement
     latencies: Latencies
     regression: Regression | None
     earlier: Latencies | None
+    extent: Extent
 
     def to_json(self) -> dict[str, Any]:
         found: dict[str, Any] = {
@@ -68,7 +79,14 @@ class Report:
 def analyse(record: Record, judgement: Judgement, earlier: Latencies | None = None) -> Report:
     found = latencies(record.info, record.trace)
     regression = None if earlier is None else compare(earlier, found)
-    return Report(record, judgement, found, regression, earlier)
+    return Report(record, judgement, found, regression, earlier, _extent(record))
+
+
+def _extent(record: Record) -> Extent:
+    times = [event.real_t for event in record.trace.events]
+    clients = len(record.trace.processes()) - len(record.info.members)
+    whole = rates(record.trace, record.info.groups)
+    return Extent(min(times, default=0), max(times, default=0), clients, whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +131,10 @@ def _beside(name: str) -> str:
 def _content(report: Report) -> dict[str, Any]:
     info, trace, found = report.record.info, report.record.trace, report.latencies
     group_names = _group_names(info)
-    zero = min((event.real_t for event in trace.events), default=0)
+    zero, its = report.extent.start_ns, report.extent.rates
     return {
         "info": info,
-        "shape": _shape(report.record),
+        "shape": _shape(info, report.extent),
         "judgement": report.judgement,
         "gaps": report.record.gaps.words(),
         "tiles": _tiles(report),
@@ -125,8 +143,8 @@ def _content(report: Report) -> dict[str, Any]:
         "pictures": _pictures(trace, found.faults, zero, info.names),
         "measures": [_measure(report, m, group_names) for m in MEASURES if found.of(m).count],
         "throughput": (
-            throughput(rates(trace, info.groups), found.faults, group_names)
-            if any(event.kind == DELIVER for event in trace.events)
+            throughput(its, found.faults, group_names)
+            if any(map(any, its.deliveries.values()))
             else ""
         ),
         "regression": report.regression,
@@ -146,27 +164,20 @@ def _group_names(info: RunInfo) -> dict[int, str]:
     return found
 
 
-def _shape(record: Record) -> str:
-    info = record.info
+def _shape(info: RunInfo, extent: Extent) -> str:
     sizes = sorted({len(group) for group in info.groups})
     each = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]}–{sizes[-1]}" if sizes else "0"
-    clients = len(record.trace.processes()) - len(info.members)
     return " · ".join(
         (
             f"{_many(len(info.groups), 'group')} of {each}",
-            _many(clients, "client"),
-            svg.duration(_span(record.trace)),
+            _many(extent.clients, "client"),
+            svg.duration(extent.end_ns - extent.start_ns),
         )
     )
 
 
 def _many(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
-def _span(trace: Trace) -> int:
-    times = [event.real_t for event in trace.events]
-    return max(times) - min(times) if times else 0
 
 
 def _tiles(report: Report) -> list[dict[str, str]]:
@@ -237,19 +248,28 @@ def _pictures(
         if not marked:
             return []
         start, end = min(marked), sorted(marked)[min(len(marked), QUIET_PICTURE_EVENTS) - 1]
-        margin = max(1, (end - start) // 20)
+        margin = quiet_margin(start, end)
         found = around(trace, start - margin, end + margin, zero, names)
         return [("The first messages: no fault is on record", found)]
     longest = sorted(merged(faults), key=lambda w: w[0] - w[1])[:PICTURES_MAX]
     pictures = []
     for start, end in sorted(longest):
         inside = [str(n) for n, f in enumerate(faults, 1) if start <= f.start_ns <= end]
-        margin = max(1, (end - start) // 3)
+        margin = margin_of(start, end)
         told = "Faults" if len(inside) > 1 else "Fault"
         span = inside[0] if len(inside) == 1 else f"{inside[0]} to {inside[-1]}"
         picture = around(trace, start - margin, end + margin, start, names, since="the fault")
         pictures.append((f"{told} {span}, at {svg.duration(start - zero)}", picture))
     return pictures
+
+
+def quiet_margin(start_ns: int, end_ns: int) -> int:
+    return max(1, (end_ns - start_ns) // 20)
+
+
+def margin_of(start_ns: int, end_ns: int) -> int:
+    """What a picture shows before and after."""
+    return max(1, (end_ns - start_ns) // 3)
 
 
 def _measure(report: Report, measure: str, group_names: Mapping[int, str]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,6 +53,22 @@ def test_verify_in_spark_passes_a_correct_run(tmp_path: Path) -> None:
     assert {name: one["verdict"] for name, one in answer["properties"].items()} == dict.fromkeys(
         asked, "passed"
     )
+
+
+@pytest.mark.usefixtures("lent")
+def test_a_report_from_spark_is_the_one_from_memory(tmp_path: Path) -> None:
+    """To the letter: of so short a run the sample that it draws is all that is shown."""
+    info = generate(tmp_path, messages=60)
+    (tmp_path / "run.json").unlink()
+    replace(info, promises=("timestamp-order",)).write(tmp_path)
+    pages = {}
+    for engine in ("memory", "spark"):
+        page = tmp_path / f"{engine}.html"
+        words = ["report", str(tmp_path), "--engine", engine, "--out", str(page)]
+        done = CliRunner().invoke(app, words)
+        assert (done.exit_code, done.stdout.split(":")[0]) == (0, "passed"), done.stderr
+        pages[engine] = page.read_text().replace("checked in spark", "checked in memory")
+    assert pages["spark"] == pages["memory"]
 
 
 def a_story(folder: Path) -> Story:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shmcast.cli.output import Code, busy, complain, emit_json, needing
+from shmcast.cli.verify import Engine, chosen, spark_for
 from shmcast.errors import Corrupt
 
 if TYPE_CHECKING:
@@ -30,14 +31,26 @@ def report(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Default: RUN/report.html.")
     ] = None,
+    engine: Annotated[
+        Engine, typer.Option(help="auto: in memory if the run is small, else Spark.")
+    ] = Engine.auto,
+    master: Annotated[
+        str, typer.Option(help="Spark's master: local[CORES] or spark://HOST:PORT.")
+    ] = "local[2]",
+    memory: Annotated[str, typer.Option(help="Memory of Spark's processes, as 512m or 4g.")] = "1g",
     json: Annotated[bool, typer.Option("--json", help="Figures for machines, no file.")] = False,
 ) -> None:
     """Verdict, latencies against their bound, throughput and faults of a run, as one HTML file.
 
     Exit code 1 if a promise is violated.
     """
-    with busy(f"reading {run}"):
-        found = _analysed(run, against, verdict)
+    by = chosen(run) if engine is Engine.auto else engine
+    with busy(f"reading {run} in {by.value}"):
+        if by is Engine.memory:
+            found = _analysed(run, against, verdict)
+        else:
+            with spark_for(run, "report", master=master, memory=memory) as spark:
+                found = _analysed_in_spark(spark, run.absolute(), against, verdict)
     word = found.judgement.word
     if json:
         emit_json(found.to_json())
@@ -65,6 +78,18 @@ def _analysed(run: Path, against: Path | None, verdict: Path | None) -> Report:
         else judged_before(_json_of(verdict))
     )
     return analyse(record, judgement, None if against is None else _earlier(against))
+
+
+def _analysed_in_spark(spark: Any, run: Path, against: Path | None, verdict: Path | None) -> Report:
+    with needing("a report", "report"):
+        from shmcast.pipeline.latency_spark import latencies
+        from shmcast.pipeline.report import large
+        from shmcast.pipeline.report.verdict import judged_before
+    judgement = None if verdict is None else judged_before(_json_of(verdict))
+    earlier = None
+    if against is not None:
+        earlier = latencies(spark, against) if against.is_dir() else _earlier(against)
+    return large.analyse(spark, run, judgement, earlier)
 
 
 def write_page(target: Path, found: Report) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -43,10 +45,10 @@ def verify(
     Exit code 1 if one is violated; 0 if none is, also where some are undetermined: the table says
     which and why.
     """
-    chosen = _chosen(run) if engine is Engine.auto else engine
+    by = chosen(run) if engine is Engine.auto else engine
     names = property_ or []
-    with busy(f"checking {run} in {chosen.value}"):
-        if chosen is Engine.memory:
+    with busy(f"checking {run} in {by.value}"):
+        if by is Engine.memory:
             answer = _in_memory(run, names)
         else:
             answer = _in_spark(run, names, master=master, memory=memory)
@@ -58,7 +60,7 @@ def verify(
         raise typer.Exit(Code.FAILED_VERDICT)
 
 
-def _chosen(run: Path) -> Engine:
+def chosen(run: Path) -> Engine:
     size = sum(path.stat().st_size for path in run.glob("process=*/incarnation=*/*.parquet"))
     return Engine.memory if size <= SMALL_BYTES else Engine.spark
 
@@ -84,17 +86,25 @@ def _row(event: Any) -> dict[str, Any]:
 
 def _in_spark(run: Path, names: list[str], *, master: str, memory: str) -> dict[str, Any]:
     with needing("Spark", "pipeline"):
-        from shmcast.multicast.traces.run_info import RunInfo
-        from shmcast.pipeline.session import spark_session
         from shmcast.pipeline.verify import verify as in_spark
+
+    with spark_for(run, "verify", master=master, memory=memory) as spark:
+        found = in_spark(spark, run.absolute(), names)
+    return _answer(found.info, "spark", found.gaps, found.verdicts, found.examples)
+
+
+@contextlib.contextmanager
+def spark_for(run: Path, command: str, *, master: str, memory: str) -> Iterator[Any]:
+    with needing("Spark", "pipeline"):
+        from shmcast.multicast.traces.run_info import RunInfo
+        from shmcast.pipeline import session
 
     if not re.fullmatch(r"[1-9]\d*[mg]", memory):
         raise ValueError(f"memory is a number of MiB or GiB, as 512m or 4g, not {memory!r}")
     RunInfo.read(run)  # a wrong directory is noticed before Spark has started
     conf = {"spark.driver.memory": memory, "spark.executor.memory": memory}
-    with spark_session("shmcast verify", master=master, conf=conf) as spark:
-        found = in_spark(spark, run.absolute(), names)
-    return _answer(found.info, "spark", found.gaps, found.verdicts, found.examples)
+    with session.spark_session(f"shmcast {command}", master=master, conf=conf) as spark:
+        yield spark
 
 
 def _answer(info: Any, engine: str, gaps: Any, verdicts: Any, rows: Any) -> dict[str, Any]:
