@@ -13,6 +13,7 @@ from shmcast.errors import MessageTooLarge
 from shmcast.multicast.protocols.topology import Topology
 from shmcast.multicast.run import handover as handover_module
 from shmcast.multicast.run.detector import Detector
+from shmcast.multicast.run.eager import EagerNode
 from shmcast.multicast.run.handover import CHUNKS_PER_TURN, Handover, Take
 from shmcast.multicast.run.records import Declined, Record, SnapshotChunk, decode
 from shmcast.multicast.run.replica import EXIT_AGAIN
@@ -132,3 +133,21 @@ def test_a_joiner_that_died_is_given_nothing_more() -> None:
     donor.handover._detector.died(1, 1)
     donor.handover.give()
     assert not donor.handover.is_giving
+
+
+class Broken:
+    def snapshot(self) -> bytes:
+        raise RuntimeError("no room")
+
+    def restore(self, snapshot: bytes) -> None:
+        raise AssertionError("a donor takes nothing over")
+
+
+def test_a_donor_of_eager_whose_snapshot_fails_says_so_and_lives_on(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    node = EagerNode.__new__(EagerNode)  # nothing of its memory is needed
+    node.name, node.state, node._outbox = "g1.a", Broken(), []
+    node._hand_over(MarkerId(1, 1, 1))
+    assert node._outbox == []
+    assert "gets no state from here: snapshot() failed: RuntimeError" in capsys.readouterr().err
