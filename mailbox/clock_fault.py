@@ -117,9 +117,9 @@ def _obey(listening: socket.socket) -> None:
 
 
 def _answer(peer: socket.socket) -> bytes:
+    request = peer.recv(_REQUEST.size + 1)  # first: what is closed unread resets the answer, too
     if _credentials(peer)[1] not in (0, os.geteuid()):
         return _REFUSED
-    request = peer.recv(_REQUEST.size + 1)
     if len(request) != _REQUEST.size:
         return b""
     lib.sc_clock_fault(*_REQUEST.unpack(request))
