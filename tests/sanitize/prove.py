@@ -165,7 +165,7 @@ def try_mutant(case: Case, folder: Path) -> runs.Outcome:
         return runs.run(program, TOOLS[case.tool], *case.arguments)
     tool, cc = builds.fuzz_tool()
     program = builds.build_fuzz(case.program, tool, cc or "cc", tree)
-    return runs.fuzz(program, tool, case.program, runs=8000)[0]
+    return runs.fuzz(program, tool, case.program, runs=30000)[0]
 
 
 def run_mutant(report: Report, case: Case) -> None:
