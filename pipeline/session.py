@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 _NO_CONF: Mapping[str, str] = MappingProxyType({})
 _MASTER = re.compile(
-    r"local(\[(\d+|\*)(, *\d+)?\])?|spark://[^,:/\s]+:\d{1,5}(,[^,:/\s]+:\d{1,5})*|yarn|k8s://\S+"
+    r"local(\[(\d+|\*)(, *\d+)?\])?|local-cluster\[\d+, *\d+, *\d+\]|"
+    r"spark://[^,:/\s]+:\d{1,5}(,[^,:/\s]+:\d{1,5})*|yarn|k8s://\S+"
 )
 ANSWER_S = 5.0  # for a master to take a connection
 _PREAMBLE = "An error occurred while calling"  # py4j's; the reason comes next

