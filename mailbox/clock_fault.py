@@ -32,8 +32,8 @@ def as_words(offset_s: float, drift: float) -> tuple[int, int]:
     """As the core takes them."""
     if not abs(offset_s) <= _OFFSET_MAX_S:
         raise ValueError(f"offset must be within ±{_OFFSET_MAX_S:.0g} s, not {offset_s}")
-    if not abs(drift) < 1:
-        raise ValueError(f"drift must be between -1 and 1 seconds per second, not {drift}")
+    if not -1 <= drift < 1:
+        raise ValueError(f"drift must be at least -1 and below 1 seconds per second, not {drift}")
     return int(offset_s * 1e9), int(drift * 1e9)
 
 

@@ -116,4 +116,4 @@ def test_a_mutant_is_caught_and_its_schedule_replays(objects: Path, hunted: muta
     assert answer["violation"].startswith(f"{hunted.mutant.breaks}: ")
     told = cases.story(mutated, what, answer["schedule"])
     assert told.splitlines()[-1] == answer["violation"]
-    assert "receiver" in told.splitlines()[0]
+    assert " | 1: " in told.splitlines()[0]  # a column for each thread

@@ -149,7 +149,7 @@ LOG = Spec(
     name="paxos-log",
     build=build,
     promises=("uniform-agreement", "uniform-integrity", "uniform-global-total", "timestamp-order"),
-    tolerates=Tolerates(crashes_per_group=minority, partitions=True),
+    tolerates=Tolerates(crashes_per_group=minority, partitions=True, nominations=True),
     shapes=(Topology.regular(1, 3), Topology.regular(1, 5)),
     invariants=lambda: [logs_agree()],
 )
