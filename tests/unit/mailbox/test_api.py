@@ -14,7 +14,7 @@ import pytest
 
 import shmcast
 from helpers import Child, bounds, wait_until
-from shmcast import CopyState, Mailbox, Rejected, Sender
+from shmcast import CopyState, Mailbox, Receiver, Sender
 
 Start = Callable[..., Child]
 
@@ -404,17 +404,16 @@ def test_a_mailbox_outlives_its_creator(name: str, protocol: str, start: Start) 
     assert child.heard() == "made"
     child.kill()
     with Mailbox.open(name) as box, box.sender() as tx, box.receiver() as rx:
-        wait_until(lambda: accepted(tx, b"still here"), "accepted in time")
-        assert rx.receive(timeout=10).data == b"still here"
+        wait_until(lambda: arrives(b"still here", tx, rx), "a message that was in time")
 
 
-def accepted(tx: Sender, data: bytes) -> bool:
+def arrives(data: bytes, tx: Sender, rx: Receiver) -> bool:
     """In the timed protocols a machine that is late for a moment decides against a message."""
+    tx.send(data, timeout=10)
     try:
-        tx.confirm(tx.send(data, timeout=10), timeout=10)
-    except Rejected:
+        return rx.receive(timeout=2).data == data
+    except TimeoutError:
         return False
-    return True
 
 
 def test_a_forked_child_is_told_to_open_its_own_handle(box: Mailbox, start: Start) -> None:
