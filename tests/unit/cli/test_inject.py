@@ -132,7 +132,7 @@ def test_a_checked_plan_does_nothing(run: Any, box: Mailbox, tmp_path: Path) -> 
         ('[[fault]]\ndo = "skew"\noffset_s = 1', "say which process"),
         ('[[fault]]\ndo = "skew"\npid = 1\noffset_s = "1"', "it must be a number"),
         ('[[fault]]\ndo = "skew"\npid = 1\noffset_s = nan', "offset must be within"),
-        ('[[fault]]\ndo = "skew"\npid = 1\ndrift = -1', "drift must be between"),
+        ('[[fault]]\ndo = "skew"\npid = 1\ndrift = -1.5', "drift must be between"),
         ("fault = [1]", "write each one as a table"),
         ("fault = 1", "no [[fault]]"),
     ],
