@@ -33,7 +33,7 @@ def as_words(offset_s: float, drift: float) -> tuple[int, int]:
     if not abs(offset_s) <= _OFFSET_MAX_S:
         raise ValueError(f"offset must be within ±{_OFFSET_MAX_S:.0g} s, not {offset_s}")
     if not -1 <= drift < 1:
-        raise ValueError(f"drift must be between -1 (stand still) and 1 seconds per second, not {drift}")
+        raise ValueError(f"drift must be between -1 (it stands still) and 1 s/s, not {drift}")
     return int(offset_s * 1e9), int(drift * 1e9)
 
 
