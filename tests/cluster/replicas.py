@@ -22,6 +22,14 @@ from shmcast.multicast.traces.run_info import RunInfo
 CALM = "suspect_ms = 600"  # a loaded machine must not look like a dead one
 
 
+def stands_still(pid: int) -> bool:
+    states = [
+        (task / "stat").read_text().rpartition(")")[2].split()[0]
+        for task in Path(f"/proc/{pid}/task").iterdir()
+    ]
+    return all(state in "tT" for state in states)
+
+
 class Replicas:
     def __init__(
         self,
@@ -75,7 +83,10 @@ class Replicas:
         peer.close()
 
     def signal(self, name: str, number: signal.Signals) -> None:
-        os.kill(self.processes[name].pid, number)
+        pid = self.processes[name].pid
+        os.kill(pid, number)
+        if number == signal.SIGSTOP:  # its threads stop one by one, when each of them is looked at
+            wait_until(lambda: stands_still(pid), f"{name} stopped")
 
     def kill(self, name: str) -> None:
         self.processes[name].kill()
