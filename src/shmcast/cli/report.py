@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shmcast.cli.output import Code, busy, complain, emit_json, needing
-from shmcast.cli.verify import Engine, chosen, spark_for
+from shmcast.cli.verify import Engine, Master, Memory, WhichEngine, chosen, spark_for
 from shmcast.errors import Corrupt
 
 if TYPE_CHECKING:
@@ -31,13 +31,9 @@ def report(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Default: RUN/report.html.")
     ] = None,
-    engine: Annotated[
-        Engine, typer.Option(help="auto: in memory if the run is small, else Spark.")
-    ] = Engine.auto,
-    master: Annotated[
-        str, typer.Option(help="Spark's master: local[CORES] or spark://HOST:PORT.")
-    ] = "local[2]",
-    memory: Annotated[str, typer.Option(help="Memory of Spark's processes, as 512m or 4g.")] = "1g",
+    engine: WhichEngine = Engine.auto,
+    master: Master = "local[2]",
+    memory: Memory = "1g",
     json: Annotated[bool, typer.Option("--json", help="Figures for machines, no file.")] = False,
 ) -> None:
     """Verdict, latencies against their bound, throughput and faults of a run, as one HTML file.

@@ -24,6 +24,14 @@ class Engine(enum.StrEnum):
     spark = "spark"
 
 
+# `report` takes the same.
+WhichEngine = Annotated[
+    Engine, typer.Option(help="auto: in memory if the run is small, else Spark.")
+]
+Master = Annotated[str, typer.Option(help="Spark's master: local[CORES] or spark://HOST:PORT.")]
+Memory = Annotated[str, typer.Option(help="Memory of Spark's processes, as 512m or 4g.")]
+
+
 def verify(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a recorded run.")],
     *,
@@ -31,13 +39,9 @@ def verify(
         list[str] | None,
         typer.Option("--property", help="Only this one; repeatable. Default: all promised."),
     ] = None,
-    engine: Annotated[
-        Engine, typer.Option(help="auto: in memory if the run is small, else Spark.")
-    ] = Engine.auto,
-    master: Annotated[
-        str, typer.Option(help="Spark's master: local[CORES] or spark://HOST:PORT.")
-    ] = "local[2]",
-    memory: Annotated[str, typer.Option(help="Memory of Spark's processes, as 512m or 4g.")] = "1g",
+    engine: WhichEngine = Engine.auto,
+    master: Master = "local[2]",
+    memory: Memory = "1g",
     json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
     """Check a recorded run: every property it promises, with counterexamples in words.
